@@ -1,0 +1,51 @@
+"""Why the engine gives no picture."""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """The root of the engine's errors; ``code`` is stable and for programs."""
+
+    code = "render_failed"
+
+
+class CanceledError(EngineError):
+    """The request was canceled; it stopped at a step boundary."""
+
+    code = "canceled"
+
+
+class DeadlineExceededError(EngineError):
+    """The request's deadline passed; it stopped at a step boundary, or never began."""
+
+    code = "deadline_exceeded"
+
+
+class OutOfMemoryError(EngineError):
+    """The device has not enough memory for the request alone."""
+
+    code = "out_of_memory"
+
+
+class BadOutputError(EngineError):
+    """The model gave no picture: not a number, or one colour all over."""
+
+    code = "bad_output"
+
+
+class InvalidRequestError(EngineError):
+    """The model can't render what was asked; another try would fail alike."""
+
+    code = "invalid_request"
+
+
+class ModelUnavailableError(EngineError):
+    """The model is not in the settings, or could not be loaded; the message says why."""
+
+    code = "model_unavailable"
+
+
+class EngineStoppedError(EngineError):
+    """The engine was stopped before the request was rendered."""
+
+    code = "engine_stopped"

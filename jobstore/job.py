@@ -1,0 +1,196 @@
+"""What a job is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import UUID
+
+from msgspec import Struct, field
+
+SEED_LIMIT = 2**53  # seeds below it are exact in every JSON parser
+
+
+class JobState(StrEnum):
+    """Where a job stands. docs/job-states.md draws the transitions."""
+
+    SCHEDULED = "scheduled"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    DEAD = "dead"
+
+    @property
+    def terminal(self) -> bool:
+        """True when the job changes no more by itself (a failed or dead one can be redriven)."""
+        return self in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.DEAD)
+
+
+class CacheMode(StrEnum):
+    """How a request wants the cache: use it, take any seed's picture, render anew and replace, or leave it alone."""
+
+    USE = "use"
+    ANY = "any"
+    REFRESH = "refresh"
+    OFF = "off"
+
+    @property
+    def reads(self) -> bool:
+        """True when an earlier picture may answer the request."""
+        return self in (CacheMode.USE, CacheMode.ANY)
+
+    @property
+    def writes(self) -> bool:
+        """True when the picture may answer later requests."""
+        return self is not CacheMode.OFF
+
+
+class CacheOutcome(StrEnum):
+    """How a job got its pictures: rendered, found, or by joining an identical render in flight."""
+
+    MISS = "miss"
+    HIT = "hit"
+    JOINED = "joined"
+
+
+class PictureFormat(StrEnum):
+    """File formats of pictures."""
+
+    PNG = "png"
+    JPEG = "jpeg"
+    WEBP = "webp"
+
+    @property
+    def media_type(self) -> str:
+        """The MIME type, e.g. ``image/png``."""
+        return f"image/{self.value}"
+
+
+class JobRequest(Struct, frozen=True, kw_only=True):
+    """A request as resolved: every parameter that a render needs, no default left open.
+
+    ``width`` and ``height`` are in pixels; image ``i`` of ``n`` is drawn with seed ``(seed + i) mod 2^53``.
+    ``guidance`` None leaves the guidance scale to the pipeline.
+    """
+
+    model: str
+    prompt: str
+    negative_prompt: str | None = None
+    width: int
+    height: int
+    n: int = 1
+    steps: int
+    guidance: float | None = None
+    seed: int
+    priority: int = 5
+    cache: CacheMode = CacheMode.USE
+    format: PictureFormat = PictureFormat.PNG
+    deadline_s: float | None = None
+    start_at: datetime | None = None
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """One seed an image."""
+        return tuple((self.seed + index) % SEED_LIMIT for index in range(self.n))
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """A picture that lies in the outputs under ``key``."""
+
+    index: int
+    key: str
+    seed: int
+    width: int
+    height: int
+    sha256: str
+    size_bytes: int
+    media_type: str
+
+
+class JobError(Struct, frozen=True, kw_only=True):
+    """Why a job did not succeed.
+
+    ``code`` is stable and for programs: ``deadline_exceeded``, ``out_of_memory``, ``bad_output``,
+    ``model_unavailable``, ``invalid_request``, ``render_failed``, ``worker_lost``. ``message`` is for people and holds no secret.
+    """
+
+    code: str
+    message: str
+
+    @property
+    def concerns_render(self) -> bool:
+        """True when every job that waits for the same pixels would meet the same error."""
+        return self.code != "deadline_exceeded"
+
+
+class NewJob(Struct, frozen=True, kw_only=True):
+    """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``."""
+
+    id: UUID
+    request: JobRequest
+    lane: str
+    batch_key: str
+    fingerprint: str
+    seedless_fingerprint: str
+    price: Decimal
+    currency: str
+    priority_quantum_s: float = 60.0
+    max_attempts: int = 3
+    dimensions: dict[str, str] = field(default_factory=dict)
+    key_id: UUID | None = None
+
+
+class Job(Struct, frozen=True, kw_only=True):
+    """A job as the store holds it.
+
+    ``leader_id`` names the job whose render this one waits for (``cache`` is then ``joined``).
+    ``queue_position`` counts from 1 and is told for queued jobs alone.
+    """
+
+    id: UUID
+    state: JobState
+    request: JobRequest
+    lane: str
+    batch_key: str
+    fingerprint: str
+    seedless_fingerprint: str
+    cache: CacheOutcome
+    leader_id: UUID | None = None
+    key_id: UUID | None = None
+    dimensions: dict[str, str] = field(default_factory=dict)
+    currency: str
+    reserved: Decimal = Decimal(0)
+    charged: Decimal = Decimal(0)
+    gpu_seconds: Decimal = Decimal(0)
+    attempts: int = 0
+    rescues: int = 0
+    max_attempts: int = 3
+    cancel_requested: bool = False
+    error: JobError | None = None
+    warnings: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    queue_position: int | None = None
+    worker_id: UUID | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    start_at: datetime | None = None
+    deadline_at: datetime | None = None
+
+
+class JobEvent(Struct, frozen=True, kw_only=True):
+    """A durable event of one job. ``seq`` grows with every event of the same job, and is the SSE ``id:``.
+
+    ``kind`` is ``state`` for every change of state and ``done`` for the one that ends the job; ``data`` always holds
+    ``state``, and whatever else the change has to tell (``attempt``, ``error``, ``reason``).
+    """
+
+    seq: int
+    job_id: UUID
+    kind: Literal["state", "done"]
+    data: dict[str, Any]
+    at: datetime

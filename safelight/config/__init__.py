@@ -1,0 +1,25 @@
+"""Settings that every process shares."""
+
+from safelight.config.families import FAMILIES, Family
+from safelight.config.load import ConfigError, load_settings
+from safelight.config.settings import (
+    JobSettings,
+    LogSettings,
+    ModelSettings,
+    ServerSettings,
+    Settings,
+    WorkerSettings,
+)
+
+__all__ = [
+    "FAMILIES",
+    "ConfigError",
+    "Family",
+    "JobSettings",
+    "LogSettings",
+    "ModelSettings",
+    "ServerSettings",
+    "Settings",
+    "WorkerSettings",
+    "load_settings",
+]

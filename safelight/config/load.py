@@ -1,0 +1,93 @@
+"""Reads the settings: the TOML file first, then the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from safelight.config.digest import model_revision
+from safelight.config.settings import ModelSettings, Settings
+
+CONFIG_NAME = "safelight.toml"
+_OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
+              "SAFELIGHT_OUTPUTS": "outputs"}  # fmt: skip
+
+
+class ConfigError(Exception):
+    """The settings can't be used; the message names the file and the key, and says what is expected."""
+
+
+def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from ``path``, ``SAFELIGHT_CONFIG`` or ``./safelight.toml``, with the environment's overrides.
+
+    Paths inside the file are taken relative to the file, those of the environment relative to the working folder.
+    A model folder without a ``revision`` gets a digest of its content, so that other weights are another revision.
+    Raises ConfigError.
+    """
+    file = path or (Path(environ["SAFELIGHT_CONFIG"]) if environ.get("SAFELIGHT_CONFIG") else Path(CONFIG_NAME))
+    settings = _parse(file)
+    base = file.resolve().parent
+    changes: dict[str, object] = {
+        name: environ[variable] for variable, name in _OVERRIDES.items() if environ.get(variable)
+    }
+    changes.setdefault("home", str(base / settings.home))
+    settings = msgspec.structs.replace(settings, **changes)
+    return _with_models(_with_places(settings), base)
+
+
+def _parse(file: Path) -> Settings:
+    try:
+        return msgspec.toml.decode(file.read_bytes(), type=Settings)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"no settings at {file.resolve()}: run in a folder with a {CONFIG_NAME}, or set SAFELIGHT_CONFIG"
+        ) from None
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _with_places(settings: Settings) -> Settings:
+    home = Path(settings.home).expanduser().resolve()
+    outputs = settings.outputs or (home / "outputs").as_uri()
+    if "://" not in outputs:
+        raise ConfigError(f"outputs {outputs!r} is not a URL: use file:///folder or s3://bucket/prefix")
+    if settings.store != "embedded" and "://" not in settings.store:
+        raise ConfigError(f"store {settings.store!r} is neither 'embedded' nor a URL like postgresql://host/database")
+    if settings.broker != "memory" and "://" not in settings.broker:
+        raise ConfigError(f"broker {settings.broker!r} is neither 'memory' nor a URL like amqp://host")
+    return msgspec.structs.replace(settings, home=str(home), outputs=outputs)
+
+
+def _with_models(settings: Settings, base: Path) -> Settings:
+    models = {name: _located(model, base) for name, model in settings.models.items()}
+    default = settings.default_model
+    if settings.model:
+        name = settings.model.rstrip("/").rsplit("/", 1)[-1]
+        models.setdefault(name, _located(ModelSettings(model=settings.model), base))
+        default = default or name
+    if not models:
+        raise ConfigError('no model is set: add  model = "black-forest-labs/FLUX.1-schnell"  or a [models.NAME] table')
+    default = default or next(iter(models))
+    settings = msgspec.structs.replace(settings, models=models, default_model=default)
+    if settings.find_model(default) is None:
+        raise ConfigError(f"default_model {default!r} is none of: {', '.join(models)}")
+    names = [name for own, model in models.items() for name in (own, *model.aliases)]
+    if len(names) != len(set(names)):
+        raise ConfigError(
+            "two models share a name or alias: " + ", ".join(sorted({n for n in names if names.count(n) > 1}))
+        )
+    return settings
+
+
+def _located(model: ModelSettings, base: Path) -> ModelSettings:
+    folder = base / Path(model.model).expanduser()
+    if not folder.is_dir():
+        if model.model.startswith((".", "/", "~")):
+            raise ConfigError(f"model folder {folder} does not exist")
+        return msgspec.structs.replace(model, revision=model.revision or "main")
+    return msgspec.structs.replace(
+        model, model=str(folder.resolve()), revision=model.revision or model_revision(folder)
+    )

@@ -1,0 +1,185 @@
+"""The settings: one TOML file, typed. Every table of ``safelight.toml`` is a struct here, every key a field."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from safelight.config.families import FAMILIES, Family, guess_family
+
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Positive = Annotated[float, Meta(gt=0)]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
+Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+CacheSetting = Literal["use", "any", "refresh", "off"]
+
+
+class Base(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the settings: immutable, and a key it doesn't know is an error that names it."""
+
+
+class ServerSettings(Base, frozen=True, kw_only=True):
+    """Where the API listens and how much it takes in."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8080
+    body_limit_bytes: Annotated[int, Meta(ge=1024)] = 1_000_000
+    max_streams: Annotated[int, Meta(ge=1)] = 2_000
+    shutdown_grace_s: Positive = 10.0
+
+
+class WorkerSettings(Base, frozen=True, kw_only=True):
+    """How a worker process takes jobs. ``lease_s`` is how long a silent worker keeps them."""
+
+    lanes: tuple[Lane, ...] = ("default",)
+    slots: Annotated[int, Meta(ge=1, le=256)] = 2
+    device: str = "auto"
+    beat_s: Positive = 1.0
+    lease_s: Positive = 15.0
+    sweep_s: Positive = 2.0
+    ring_again_s: Positive = 30.0
+    max_attempts: Annotated[int, Meta(ge=1, le=20)] = 3
+    max_rescues: Annotated[int, Meta(ge=1, le=20)] = 3
+    shutdown_grace_s: Positive = 30.0
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Port = 9091
+
+
+class JobSettings(Base, frozen=True, kw_only=True):
+    """Limits and defaults that hold for every job."""
+
+    cache: CacheSetting = "use"
+    seedless_cache: CacheSetting = "use"  # what a request that names neither seed nor cache gets
+    max_prompt_chars: Annotated[int, Meta(ge=1, le=100_000)] = 32_000
+    max_images: Annotated[int, Meta(ge=1, le=10)] = 10
+    max_steps: Annotated[int, Meta(ge=1, le=1000)] = 150
+    max_deadline_s: Positive = 86_400.0
+    picture_metadata: bool = True
+    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
+    # Start-time order: one step of priority counts as much as this many seconds of waiting.
+    priority_quantum_s: Positive = 60.0
+
+
+class ModelSettings(Base, frozen=True, kw_only=True):
+    """One model that the service offers: ``[models.NAME]``.
+
+    ``model`` is a folder in diffusers format (relative to the settings file) or a hub id; all else has defaults.
+    ``price`` is in the currency of ``[jobs]`` for one picture, a decimal in quotes, so that no cent is rounded.
+    ``sizes`` lists the sizes allowed ("WxH"); empty means any multiple of the family's ``size_multiple`` between
+    ``min_side`` and ``max_side``. ``max_sequence_length`` is the text encoder's length in tokens.
+    """
+
+    model: str
+    family: str = ""
+    revision: str = ""
+    variant: str | None = None
+    dtype: Dtype = "auto"
+    lane: Lane = "default"
+    steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
+    sizes: tuple[Size, ...] = ()
+    default_size: Size | None = None
+    min_side: Annotated[int, Meta(ge=8)] = 256
+    max_side: Annotated[int, Meta(ge=8, le=8192)] = 2048
+    max_sequence_length: Annotated[int, Meta(ge=1, le=4096)] | None = None
+    price: str = "0"
+    aliases: tuple[Name, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
+        if self.family and self.family not in FAMILIES:
+            raise ValueError(f"family {self.family!r} is unknown; known are {', '.join(sorted(FAMILIES))}")
+        price = Decimal(self.price) if _is_decimal(self.price) else None
+        if price is None or not price.is_finite() or price < 0 or -int(price.as_tuple().exponent) > 9:
+            raise ValueError(f'price {self.price!r} is not an amount like "0.002" (at most 9 decimals)')
+        if self.sizes and self.default_size and self.default_size not in self.sizes:
+            raise ValueError(f"default_size {self.default_size} is not in sizes")
+
+    @property
+    def traits(self) -> Family:
+        """The family's traits; guessed from the model's name where the settings don't say."""
+        return FAMILIES[self.family or guess_family(self.model)]
+
+    @property
+    def identity(self) -> str:
+        """The model's id without the place where it lies: the hub id, or a folder's last name."""
+        return self.model.rsplit("/", 1)[-1] if self.model.startswith("/") else self.model
+
+    @property
+    def default_steps(self) -> int:
+        """Denoising steps when a request names none."""
+        if self.steps is not None:
+            return self.steps
+        return 4 if "schnell" in self.model.lower() or "turbo" in self.model.lower() else self.traits.steps
+
+    @property
+    def default_guidance(self) -> float | None:
+        """Guidance scale when a request names none; None leaves it to the pipeline."""
+        if self.guidance is not None:
+            return self.guidance
+        return 0.0 if "schnell" in self.model.lower() else self.traits.guidance
+
+    @property
+    def usual_size(self) -> str:
+        """The size ("WxH", pixels) when a request names none."""
+        if self.default_size:
+            return self.default_size
+        if self.sizes:
+            return self.sizes[0]
+        side = min(1024, self.max_side)
+        return f"{side}x{side}"
+
+    @property
+    def price_per_image(self) -> Decimal:
+        """Price of one picture in the currency of the settings."""
+        return Decimal(self.price)
+
+
+class LogSettings(Base, frozen=True, kw_only=True):
+    """Logs are JSON lines on standard error; ``console`` is for people at a terminal."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "json"
+
+
+class Settings(Base, frozen=True, kw_only=True):
+    """Everything that can be set. URLs and the data folder can be overridden by the environment.
+
+    ``store``: ``embedded`` or ``postgresql://…`` · ``broker``: ``memory`` or ``amqp://…`` ·
+    ``outputs``: empty (a folder below ``home``), ``file://…`` or ``s3://bucket/prefix``.
+    """
+
+    home: str = ".safelight"
+    store: str = "embedded"
+    broker: str = "memory"
+    outputs: str = ""
+    model: str | None = None  # a hub id or path: shorthand for a [models.*] table with nothing but defaults
+    default_model: str | None = None
+    server: ServerSettings = field(default_factory=ServerSettings)
+    worker: WorkerSettings = field(default_factory=WorkerSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    models: dict[Name, ModelSettings] = field(default_factory=dict)
+
+    def find_model(self, name: str) -> tuple[str, ModelSettings] | None:
+        """The model of that name or alias, with its own name."""
+        if name in self.models:
+            return name, self.models[name]
+        return next(((own, model) for own, model in self.models.items() if name in model.aliases), None)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """All lanes that a model is served in, sorted."""
+        return tuple(sorted({model.lane for model in self.models.values()}))
+
+
+def _is_decimal(text: str) -> bool:
+    try:
+        Decimal(text)
+    except ArithmeticError:
+        return False
+    return True
