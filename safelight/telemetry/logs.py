@@ -1,0 +1,64 @@
+"""Logs: one JSON object a line on standard error, with the ids of whatever is at hand bound to it.
+
+Each line has a stable ``action`` (what happened, for programs) besides ``event`` (the same for people). Bind ids with
+``structlog.contextvars.bound_contextvars(request_id=…, job_id=…, worker_id=…, device=…)``.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, cast
+
+import structlog
+
+from safelight.config import LogSettings
+
+_SECRET_KEYS = frozenset({"authorization", "api_key", "key", "secret", "token_secret", "password", "x-api-key"})
+
+
+def configure_logging(settings: LogSettings) -> None:
+    """Route structlog and the standard library's loggers to standard error, in one format."""
+    shared: list[structlog.types.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        _redact,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_renderers(settings.format == "json"))
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.level.upper())
+    for noisy in ("pika", "dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """A logger that writes ``logger: name`` with every line."""
+    return cast(structlog.stdlib.BoundLogger, structlog.get_logger(name))
+
+
+def _renderers(as_json: bool) -> list[structlog.types.Processor]:
+    last: structlog.types.Processor = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    first: list[structlog.types.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    return [*first, structlog.processors.dict_tracebacks, last] if as_json else [*first, last]
+
+
+def _redact(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    for name in event:
+        if name.lower() in _SECRET_KEYS:
+            event[name] = "[redacted]"
+    return event

@@ -1,0 +1,26 @@
+"""Prometheus metrics. Labels are bounded: models and lanes come from the settings, never from a request's text."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_RENDER_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600)
+
+JOBS_SUBMITTED = Counter(
+    "safelight_jobs_submitted_total", "Jobs accepted, by how the cache answered.", ("model", "cache")
+)
+JOBS_FINISHED = Counter("safelight_jobs_finished_total", "Jobs that a worker settled.", ("model", "state"))
+JOBS_UNFINISHED = Gauge("safelight_jobs_unfinished", "Jobs not yet at their end.", ("lane", "state"))
+RENDER_SECONDS = Histogram(
+    "safelight_render_seconds", "From claim to settled, in seconds.", ("model",), buckets=_RENDER_BUCKETS
+)
+QUEUE_WAIT_SECONDS = Histogram(
+    "safelight_queue_wait_seconds", "From accepted to claimed, in seconds.", ("model",), buckets=_RENDER_BUCKETS
+)
+DEVICE_SECONDS = Counter("safelight_device_seconds_total", "Seconds that the device rendered.", ("model", "device"))
+STEPS = Counter("safelight_denoising_steps_total", "Denoising steps done, each image counted.", ("model", "device"))
+SLOTS_BUSY = Gauge("safelight_worker_slots_busy", "Jobs that this worker holds.")
+BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dropped, empty.", ("outcome",))
+SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))
+LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
+STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
