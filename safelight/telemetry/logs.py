@@ -16,6 +16,9 @@ from safelight.config import LogSettings
 
 _SECRET_KEYS = frozenset({"authorization", "api_key", "key", "secret", "token_secret", "password", "x-api-key"})
 
+# Without locals: they hold keys and prompts.
+_TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
+
 
 def configure_logging(settings: LogSettings) -> None:
     """Route structlog and the standard library's loggers to standard error, in one format."""
@@ -54,7 +57,7 @@ def _renderers(as_json: bool) -> list[structlog.types.Processor]:
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     first: list[structlog.types.Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
-    return [*first, structlog.processors.dict_tracebacks, last] if as_json else [*first, last]
+    return [*first, _TRACEBACKS, last] if as_json else [*first, last]
 
 
 def _redact(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
