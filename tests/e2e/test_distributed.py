@@ -1,0 +1,119 @@
+"""Many processes over PostgreSQL and RabbitMQ: jobs spread, and survive the death of their worker."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.e2e.processes import REPOSITORY, Process, Server, free_port, wait_for
+
+JOBS = 16
+
+
+class Site:
+    """An API process and workers that share a database, a broker and a folder for outputs."""
+
+    def __init__(self, folder: Path, database: str, broker: str) -> None:
+        """Write the settings and start the API."""
+        self._folder = folder
+        settings = folder / "safelight.toml"
+        settings.write_text(
+            "[worker]\nslots = 1\nlease_s = 3.0\nbeat_s = 0.5\nsweep_s = 0.5\n[jobs]\nmax_steps = 1000\n"
+            f'[models.scenes]\nmodel = "{REPOSITORY}/models/scenes-flux"\nfamily = "flux"\ndtype = "float32"\n'
+            'steps = 8\nguidance = 0.0\nsizes = ["128x128"]\nmax_sequence_length = 24\nprice = "0.01"\n'
+        )
+        self._environment = {
+            "SAFELIGHT_CONFIG": str(settings),
+            "SAFELIGHT_HOME": str(folder / "home"),
+            "SAFELIGHT_STORE": database,
+            "SAFELIGHT_BROKER": broker,
+            "SAFELIGHT_OUTPUTS": (folder / "outputs").as_uri(),
+        }
+        self.processes: list[Process] = []
+        port = free_port()
+        self.server = Server(self._start("api", ["api", "--port", str(port)]), port)
+
+    def worker(self, name: str) -> tuple[Process, str]:
+        """A worker process, and the address of its metrics."""
+        port = free_port()
+        process = self._start(name, ["worker", "--metrics-port", str(port)])
+        metrics = f"http://127.0.0.1:{port}/metrics"
+        wait_for("the worker's metrics", lambda: process.alive() and _answers(metrics), 90)
+        return process, metrics
+
+    def _start(self, name: str, arguments: list[str]) -> Process:
+        process = Process(self._folder, name, arguments, self._environment)
+        self.processes.append(process)
+        return process
+
+    def stop(self) -> list[int]:
+        """SIGTERM to all that still run; their exit codes."""
+        return [process.stop() for process in self.processes if process.popen.poll() is None]
+
+    def kill(self) -> None:
+        """kill -9 whatever is left."""
+        for process in self.processes:
+            process.kill()
+
+
+@pytest.fixture
+def site(tmp_path: Path, database: str, rabbitmq_url: str) -> Iterator[Site]:
+    """A fresh site; all its processes are gone afterwards."""
+    with ExitStack() as stack:
+        site = Site(tmp_path, database, rabbitmq_url)
+        stack.callback(site.kill)
+        yield site
+
+
+def test_jobs_spread_over_two_workers(site: Site) -> None:
+    """Both workers render, every job is done once, and all processes leave on SIGTERM."""
+    workers = [site.worker(name) for name in ("one", "two")]
+    jobs = [site.server.submit(prompt="a red circle", steps=30, cache="off") for _ in range(JOBS)]
+    assert {site.server.ended(job["id"])["state"] for job in jobs} == {"succeeded"}
+    done = [_succeeded(metrics) for _, metrics in workers]
+    assert sum(done) == JOBS
+    assert min(done) > 0, done
+    assert set(site.stop()) == {0}
+
+
+def test_a_killed_workers_job_is_finished_by_another(site: Site) -> None:
+    """kill -9 in mid-render: the lease runs out and the other worker renders it, charged once."""
+    (victim, _metrics) = site.worker("victim")
+    job = site.server.submit(prompt="a blue star", steps=800, cache="off")
+    wait_for("the job to run", lambda: site.server.job(job["id"])["state"] == "running")
+    victim.kill()
+    site.worker("rescuer")
+    ended = site.server.ended(job["id"])
+    assert ended["state"] == "succeeded"
+    assert ended["cost"]["charged"] == "0.01"
+
+
+def test_steps_are_seen_live_across_processes(site: Site) -> None:
+    """The worker's steps reach a client of the API process, counting up, before the end."""
+    site.worker("one")
+    job = site.server.submit(prompt="a blue star", steps=200, cache="off")
+    with site.server.http.stream("GET", f"/v1/jobs/{job['id']}/events", timeout=90) as stream:
+        text = "".join(stream.iter_text())
+    steps = [int(step) for step in re.findall(r'event: progress\ndata: .*?"step": ?(\d+)', text)]
+    assert len(steps) > 5
+    assert steps == sorted(steps)
+    assert text.rstrip().count("event: done") == 1
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _succeeded(metrics: str) -> float:
+    lines = re.findall(
+        r'^safelight_jobs_finished_total\{[^}]*state="succeeded"[^}]*\} (\S+)', httpx.get(metrics).text, re.M
+    )
+    return sum(float(value) for value in lines)
