@@ -147,8 +147,11 @@ def main() -> None:
     rows: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as home:
         embedded = {
-            "SAFELIGHT_HOME": home, "SAFELIGHT_STORE": "embedded", "SAFELIGHT_BROKER": "memory", "SAFELIGHT_OUTPUTS": "",
-        }  # fmt: skip
+            "SAFELIGHT_HOME": home,
+            "SAFELIGHT_STORE": "embedded",
+            "SAFELIGHT_BROKER": "memory",
+            "SAFELIGHT_OUTPUTS": "",
+        }
         runs = [("embedded, cold", ["up"], embedded), ("embedded, warm", ["up"], embedded)]
         limit_s = bare()
         for name, command, environment in track(runs, "Starting", console=Console(stderr=True)):

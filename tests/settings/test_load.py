@@ -1,0 +1,110 @@
+"""The settings file, the environment over it, and errors that name what is wrong."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from safelight.config import ConfigError, Settings, load_settings
+
+
+def load(folder: Path, text: str, **environment: str) -> Settings:
+    """Settings of a file with ``text``."""
+    file = folder / "safelight.toml"
+    file.write_text(text)
+    return load_settings(file, environment)
+
+
+def test_one_line_names_a_hub_model(tmp_path: Path) -> None:
+    """Family, steps and guidance follow from the name."""
+    settings = load(tmp_path, 'model = "black-forest-labs/FLUX.1-schnell"')
+    assert settings.default_model == "FLUX.1-schnell"
+    model = settings.models["FLUX.1-schnell"]
+    assert (model.traits.name, model.default_steps, model.default_guidance) == ("flux", 4, 0.0)
+    assert (model.usual_size, model.revision) == ("1024x1024", "main")
+
+
+def test_the_file_that_ships_is_valid() -> None:
+    """The repository's own settings load, and their model lies where they say."""
+    settings = load_settings(Path(__file__).parents[2] / "safelight.toml", {})
+    model = settings.models["scenes"]
+    assert Path(model.model, "model_index.json").is_file()
+    assert model.price_per_image == Decimal("0.0001")
+
+
+def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
+    """URLs and the data folder; an empty variable counts as none."""
+    settings = load(
+        tmp_path,
+        'home = "data"\nbroker = "amqp://file"\nmodel = "a/b"',
+        SAFELIGHT_STORE="postgresql://host/database",
+        SAFELIGHT_BROKER="",
+        SAFELIGHT_OUTPUTS="s3://bucket/prefix",
+    )
+    assert settings.home == str(tmp_path / "data")
+    assert (settings.store, settings.broker) == ("postgresql://host/database", "amqp://file")
+    assert settings.outputs == "s3://bucket/prefix"
+
+
+def test_outputs_lie_below_the_data_folder_by_default(tmp_path: Path) -> None:
+    """A file URL of an absolute path."""
+    settings = load(tmp_path, 'model = "a/b"', SAFELIGHT_HOME=str(tmp_path / "home"))
+    assert settings.outputs == (tmp_path / "home" / "outputs").as_uri()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no model is set"),
+        ('modle = "a/b"', "modle"),
+        ('model = "a/b"\n[server]\nport = 70000', "$.server.port"),
+        ('[models.x]\nmodel = "a/b"\nprice = "one"', "price"),
+        ('[models.x]\nmodel = "a/b"\nprice = "-1"', "price"),
+        ('[models.x]\nmodel = "a/b"\nprice = "NaN"', "price"),
+        ('[models.x]\nmodel = "a/b"\nfamily = "gan"', "family"),
+        ('[models.x]\nmodel = "./nowhere"', "does not exist"),
+        ('[models.x]\nmodel = "a/b"\nsizes = ["512"]', "sizes"),
+        ('[models.x]\nmodel = "a/b"\naliases = ["y"]\n[models.y]\nmodel = "a/c"', "share a name"),
+        ('default_model = "z"\n[models.x]\nmodel = "a/b"', "default_model"),
+        ('model = "a/b"\nstore = "mysql"', "store"),
+        ('model = "a/b"\nbroker = "kafka"', "broker"),
+        ('model = "a/b"\noutputs = "/tmp"', "outputs"),
+        ("model = ", "safelight.toml"),
+    ],
+)
+def test_an_error_names_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    """Nobody has to guess which key it was."""
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert words in str(caught.value)
+
+
+def test_a_missing_file_says_where_it_was_sought(tmp_path: Path) -> None:
+    """And how to name another."""
+    with pytest.raises(ConfigError, match="SAFELIGHT_CONFIG"):
+        load_settings(tmp_path / "safelight.toml", {})
+
+
+def test_other_weights_are_another_revision(tmp_path: Path) -> None:
+    """The digest follows content and names, and no notes."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    weights = folder / "weights.safetensors"
+    weights.write_bytes(b"one")
+    text = '[models.x]\nmodel = "model"'
+    first = load(tmp_path, text).models["x"].revision
+    (folder / "README.md").write_text("a note")
+    assert load(tmp_path, text).models["x"].revision == first
+    weights.write_bytes(b"two")
+    assert load(tmp_path, text).models["x"].revision != first
+
+
+def test_a_model_is_found_by_its_alias(tmp_path: Path) -> None:
+    """Under its own name."""
+    settings = load(tmp_path, '[models.x]\nmodel = "a/b"\naliases = ["dall-e-3"]')
+    found = settings.find_model("dall-e-3")
+    assert found is not None
+    assert found[0] == "x"
+    assert settings.find_model("nothing") is None
