@@ -1,0 +1,26 @@
+"""The picture sizes that are trained, with how many pictures of each are encoded."""
+
+from __future__ import annotations
+
+Size = tuple[int, int]
+"""Width and height in pixels."""
+
+PICTURES: dict[Size, int] = {
+    (64, 64): 800,
+    (96, 96): 1000,
+    (96, 128): 1000,
+    (128, 96): 1000,
+    (128, 128): 3500,
+    (160, 160): 1600,
+    (128, 192): 1300,
+    (192, 128): 1300,
+}
+
+
+def parse_size(text: str) -> Size:
+    """Read a size such as 128x96."""
+    width, _, height = text.partition("x")
+    size = int(width), int(height)
+    if min(size) < 32 or size[0] % 16 or size[1] % 16:
+        raise ValueError(f"a size is WIDTHxHEIGHT in multiples of 16, not {text}")
+    return size
