@@ -1,0 +1,70 @@
+"""Which device the engine renders on, and in which number format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.engine.errors import ModelUnavailableError
+
+if TYPE_CHECKING:
+    import torch
+
+    from safelight.config import ModelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """``place`` is torch's name (``cuda:0``, ``mps``, ``cpu``), ``label`` what people call it."""
+
+    place: str
+    label: str
+
+    @property
+    def kind(self) -> str:
+        """``cuda``, ``mps`` or ``cpu``."""
+        return self.place.partition(":")[0]
+
+
+def find_device(wanted: str) -> Device:
+    """The device of that torch name; ``auto`` takes the first of CUDA, MPS and CPU that is there.
+
+    Raises ModelUnavailableError when the device can't be used here.
+    """
+    import torch
+
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ModelUnavailableError(f"device {wanted!r} can't be used on this machine: {error}") from error
+    if device.type != "cuda":
+        return Device(device.type, device.type)
+    index = torch.cuda.current_device() if device.index is None else device.index
+    return Device(f"cuda:{index}", torch.cuda.get_device_name(index))
+
+
+def choose_dtype(model: ModelSettings, device: Device) -> torch.dtype:
+    """The number format of the settings; ``auto`` is bfloat16 on CUDA and float32 elsewhere."""
+    import torch
+
+    name = model.dtype
+    if name == "auto":
+        name = "bfloat16" if device.kind == "cuda" else "float32"
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def free_memory(device: Device) -> None:
+    """Give back what torch keeps cached on the device."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if device.kind == "cuda":
+        torch.cuda.empty_cache()
+    elif device.kind == "mps":
+        torch.mps.empty_cache()

@@ -1,0 +1,85 @@
+"""What each model family calls its parameters: a render request becomes the arguments of a diffusers pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.engine.errors import ModelUnavailableError
+
+if TYPE_CHECKING:
+    from actors.engine.request import RenderRequest
+    from safelight.config import ModelSettings
+
+_NEEDED = ("prompt", "width", "height", "num_inference_steps", "generator")
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How a family names things.
+
+    ``guidance`` is the argument that takes the guidance scale; ``tokenizer`` the pipeline's component whose length
+    decides how much of a prompt is read (the others of the family read less, by design); ``length`` how many
+    tokens that is when the settings don't say (None: what the tokenizer says). ``negative_prompt`` is what goes in
+    where a request has none: some families guide only when they are given one.
+    """
+
+    guidance: str = "guidance_scale"
+    tokenizer: str = "tokenizer"
+    length: int | None = None
+    negative_prompt: str | None = None
+
+
+_ADAPTERS = {
+    "flux": Adapter(tokenizer="tokenizer_2", length=512),
+    "sd3": Adapter(tokenizer="tokenizer_3", length=256),
+    "qwen-image": Adapter(guidance="true_cfg_scale", length=512, negative_prompt=" "),
+}
+_GENERIC = Adapter()
+
+
+def adapter_of(model: ModelSettings) -> Adapter:
+    """The adapter of a model's family; the generic one where the family needs none of its own."""
+    return _ADAPTERS.get(model.traits.name, _GENERIC)
+
+
+def text_length(model: ModelSettings) -> int | None:
+    """Tokens of a prompt that the model reads; None leaves it to the tokenizer."""
+    return model.max_sequence_length or adapter_of(model).length
+
+
+def pipeline_arguments(
+    request: RenderRequest, model: ModelSettings, accepted: Collection[str]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The keyword arguments of the pipeline's ``__call__`` without the generators, and what could not be passed on.
+
+    ``accepted`` are the names that the pipeline takes. Raises ModelUnavailableError where it is not a pipeline that
+    turns text into pictures.
+    """
+    missing = [name for name in _NEEDED if name not in accepted]
+    if missing:
+        raise ModelUnavailableError(
+            f"model {request.model!r} is no text-to-image pipeline: it takes no {', '.join(missing)}"
+        )
+    adapter = adapter_of(model)
+    arguments: dict[str, Any] = {
+        "prompt": request.prompt,
+        "width": request.width,
+        "height": request.height,
+        "num_inference_steps": request.steps,
+    }
+    optional = {
+        adapter.guidance: request.guidance,
+        "negative_prompt": request.negative_prompt if request.negative_prompt is not None else adapter.negative_prompt,
+        "max_sequence_length": text_length(model),
+    }
+    arguments |= {name: value for name, value in optional.items() if value is not None and name in accepted}
+    return arguments, _warnings(request, model, accepted)
+
+
+def _warnings(request: RenderRequest, model: ModelSettings, accepted: Collection[str]) -> tuple[str, ...]:
+    takes_negative = "negative_prompt" in accepted and model.traits.negative_prompt
+    if request.negative_prompt and not takes_negative:
+        return ("the model takes no negative prompt; it had no effect",)
+    return ()

@@ -1,0 +1,39 @@
+"""What a text encoder will make of a prompt, before it is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.engine.errors import InvalidRequestError
+from actors.engine.families import adapter_of, text_length
+from actors.engine.request import RenderRequest
+from actors.engine.shelf import LoadedModel
+
+
+def check_text(request: RenderRequest) -> None:
+    """Raise InvalidRequestError on text that no tokenizer takes (halves of UTF-16 pairs)."""
+    for name in ("prompt", "negative_prompt"):
+        try:
+            (getattr(request, name) or "").encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRequestError(f"{name} is not valid Unicode: it holds a lone surrogate") from error
+
+
+def length_warnings(request: RenderRequest, model: LoadedModel) -> tuple[str, ...]:
+    """A warning for each text of the request that is longer than what the model's text encoder reads."""
+    tokenizer = getattr(model.pipeline, adapter_of(model.settings).tokenizer, None)
+    if not callable(tokenizer):
+        return ()
+    limit = min(text_length(model.settings) or 2**31, getattr(tokenizer, "model_max_length", 2**31))
+    warnings = []
+    for name in ("prompt", "negative_prompt"):
+        tokens = count_tokens(tokenizer, getattr(request, name) or "")
+        if tokens > limit:
+            words = name.replace("_", " ")
+            warnings.append(f"the {words} has {tokens} tokens; the text encoder reads {limit}, the rest had no effect")
+    return tuple(warnings)
+
+
+def count_tokens(tokenizer: Any, text: str) -> int:
+    """Tokens of the text, special ones included."""
+    return len(tokenizer(text, truncation=False, verbose=False)["input_ids"])
