@@ -18,7 +18,7 @@ class PlainAttention:
         attn: FluxAttention,
         hidden_states: torch.Tensor,
         encoder_hidden_states: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,  # noqa: ARG002 - part of the call, and never given here
         image_rotary_emb: Rotary | None = None,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """Attend over the text's and the picture's tokens together."""

@@ -24,6 +24,11 @@ WIDTH = 128
 """The width of both text encoders' states."""
 
 
+ZERO_PREFIXES = ("proj_out", "norm_out")
+ZERO_PARTS = (".norm1.linear", ".norm1_context.linear", ".norm.linear")
+"""The transformer's parameters that start at zero, so that each block starts as doing nothing."""
+
+
 @dataclass
 class Parts:
     """Everything a FLUX pipeline is put together from."""
@@ -197,8 +202,6 @@ def _fresh_transformer() -> FluxTransformer2DModel:
         axes_dims_rope=(8, 16, 16),
     )
     for name, parameter in transformer.named_parameters():
-        if name.startswith(("proj_out", "norm_out")) or ".norm1.linear" in name:
-            nn.init.zeros_(parameter)
-        elif ".norm1_context.linear" in name or (".norm.linear" in name and "single" in name):
+        if name.startswith(ZERO_PREFIXES) or any(part in name for part in ZERO_PARTS):
             nn.init.zeros_(parameter)
     return transformer

@@ -36,6 +36,15 @@ def shape_mask(shape: str, side: int) -> npt.NDArray[np.float32]:
     return fit_to_square(np.asarray(image.crop(box), dtype=np.float32) / 255, side)
 
 
+def shape_extent(shape: str) -> float:
+    """Half of a shape's longer side, in units of its radius."""
+    if shape in ("circle", "ring"):
+        return 1.0
+    across = [x for x, _ in _OUTLINES[shape]]
+    down = [y for _, y in _OUTLINES[shape]]
+    return max(max(across) - min(across), max(down) - min(down)) / 2
+
+
 def fit_to_square(mask: npt.NDArray[np.float32], side: int) -> npt.NDArray[np.float32]:
     """Scale a mask to a square of this side, keeping its proportions and centring it."""
     height, width = mask.shape

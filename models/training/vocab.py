@@ -19,10 +19,7 @@ def make_clip_tokenizer() -> PreTrainedTokenizerFast:
     tokenizer = _word_level(CLIP_SPECIALS, "<bos> $A <eos>")
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        bos_token="<bos>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        pad_token="<pad>",
+        **_named(CLIP_SPECIALS),
         model_max_length=CLIP_TOKENS,
     )
 
@@ -31,17 +28,20 @@ def make_t5_tokenizer() -> PreTrainedTokenizerFast:
     """The tokenizer of the second text encoder: words, end, padding."""
     return PreTrainedTokenizerFast(
         tokenizer_object=_word_level(T5_SPECIALS, "$A <eos>"),
-        eos_token="<eos>",
-        unk_token="<unk>",
-        pad_token="<pad>",
+        **_named(T5_SPECIALS),
         model_max_length=512,
     )
+
+
+def _named(specials: tuple[str, ...]) -> dict[str, str]:
+    """The special tokens by the names that transformers has for them."""
+    return {f"{special.strip('<>')}_token": special for special in specials}
 
 
 def _word_level(specials: tuple[str, ...], template: str) -> Tokenizer:
     words = [word for word in all_words() if word != UNKNOWN_WORD]
     vocab = {word: index for index, word in enumerate([*specials, *words])}
-    tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="<unk>"))
+    tokenizer = Tokenizer(models.WordLevel(vocab, "<unk>"))
     tokenizer.normalizer = normalizers.Sequence(
         [
             normalizers.NFKD(),
