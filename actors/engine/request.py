@@ -32,12 +32,16 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderResult:
-    """Pictures (RGB, one a seed, in order), the device's seconds that they took, and what the user should know."""
+    """Pictures (RGB, one a seed, in order), the device's seconds that they took, and what the user should know.
+
+    ``sampler`` names the scheduler that walked through the steps.
+    """
 
     images: tuple[Image, ...]
     device: str
     device_seconds: float
     warnings: tuple[str, ...] = ()
+    sampler: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,7 @@ def render(request: RenderRequest, model: LoadedModel, checkpoint: Checkpoint, p
         device=model.device.label,
         device_seconds=time.perf_counter() - started,
         warnings=warnings,
+        sampler=type(model.pipeline.scheduler).__name__.removesuffix("Scheduler"),
     )
 
 
