@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
-from diffusers import FluxTransformer2DModel
-from diffusers.models.embeddings import apply_rotary_emb
-from diffusers.models.transformers.transformer_flux import FluxAttention, FluxAttnProcessor
+
+from .untyped import FluxAttnProcessor, Untyped, apply_rotary_emb
 
 Rotary = tuple[torch.Tensor, torch.Tensor]
 
@@ -15,7 +14,7 @@ class PlainAttention:
 
     def __call__(
         self,
-        attn: FluxAttention,
+        attn: Untyped,
         hidden_states: torch.Tensor,
         encoder_hidden_states: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,  # noqa: ARG002 - part of the call, and never given here
@@ -32,18 +31,18 @@ class PlainAttention:
         return attn.to_out[0](mixed[:, words:]), attn.to_add_out(mixed[:, :words])
 
 
-def use_plain_attention(transformer: FluxTransformer2DModel) -> None:
+def use_plain_attention(transformer: Untyped) -> None:
     """Switch a transformer to the attention for training."""
     transformer.set_attn_processor(PlainAttention())
 
 
-def use_fused_attention(transformer: FluxTransformer2DModel) -> None:
+def use_fused_attention(transformer: Untyped) -> None:
     """Switch a transformer back to the attention it renders with."""
     transformer.set_attn_processor(FluxAttnProcessor())
 
 
 def _project(
-    attn: FluxAttention, pixels: torch.Tensor, words: torch.Tensor | None
+    attn: Untyped, pixels: torch.Tensor, words: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     heads = (-1, attn.head_dim)
     query = attn.norm_q(attn.to_q(pixels).unflatten(-1, heads))

@@ -34,7 +34,8 @@ class Blob:
     @property
     def area(self) -> int:
         """How many pixels it covers."""
-        return int(self.mask.sum())
+        area: int = np.count_nonzero(self.mask)
+        return area
 
     @property
     def centre(self) -> tuple[float, float]:

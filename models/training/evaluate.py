@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from diffusers import FluxPipeline
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +21,7 @@ from .render import render_scene
 from .scenes import Scene, sample_scene
 from .sheet import Picture, save_sheet
 from .sizes import Size
+from .untyped import FluxPipeline, Untyped
 from .vocab import T5_TOKENS
 
 BATCH = 8
@@ -80,7 +80,7 @@ def evaluate(model: Path, sizes: Iterable[Size], captions: int, steps: int, shee
         save_sheet(pictures, sheet)
 
 
-def render(pipeline: FluxPipeline, questions: list[Question], steps: int) -> list[Image.Image]:
+def render(pipeline: Untyped, questions: list[Question], steps: int) -> list[Image.Image]:
     """The pipeline's pictures for questions of one size."""
     width, height = questions[0].size
     images: list[Image.Image] = pipeline(

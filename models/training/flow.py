@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from diffusers import FluxTransformer2DModel
 
 from .captions import training_caption
 from .latents import Bucket
 from .parts import Parts
 from .sizes import Size
+from .untyped import Untyped
 from .vocab import T5_TOKENS
 
 EMPTY_SHARE = 0.06
@@ -67,9 +67,7 @@ def flow_loss(parts: Parts, batches: Batches, spent: Callable[[], float]) -> tor
     return (predicted - batch.velocity).square().mean()
 
 
-def predict(
-    transformer: FluxTransformer2DModel, batch: Batch, pooled: torch.Tensor, states: torch.Tensor
-) -> torch.Tensor:
+def predict(transformer: Untyped, batch: Batch, pooled: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
     """The transformer's velocities, called as the pipeline calls it."""
     velocity: torch.Tensor = transformer(
         hidden_states=batch.noisy,

@@ -6,10 +6,10 @@ import copy
 from dataclasses import dataclass
 
 import torch
-from diffusers import FluxTransformer2DModel
 
 from .flow import Batch, Batches, predict
 from .parts import Parts
+from .untyped import Untyped
 
 QUIET_BELOW = 0.25
 """Times below this are not guided: there guidance only mottles fills."""
@@ -19,7 +19,7 @@ QUIET_BELOW = 0.25
 class Guidance:
     """A frozen teacher, how strongly it is guided, and how much true data is mixed in."""
 
-    teacher: FluxTransformer2DModel
+    teacher: Untyped
     scale: float
     data_share: float
 

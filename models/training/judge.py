@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -71,13 +72,14 @@ def _sized(scene: Scene) -> bool:
 def _match(image: Image.Image, scene: Scene, blobs: list[Blob]) -> list[Blob]:
     """Put the objects found in the order of the things wanted, as they fit best."""
 
-    def fit(order: tuple[Blob, ...]) -> float:
+    def fit(order: Iterable[Blob]) -> float:
         score = 0.0
+        order = list(order)
         for blob, thing in zip(order, scene.things, strict=True):
             score += 2 * blob.shares[thing.colour] + _likeness(blob)[thing.shape]
             score += 0.2 * _size_is_right(image, scene, blob, thing)
         if scene.relation:
-            score += 0.1 * _relation_is_right(image, scene, list(order))
+            score += 0.1 * _relation_is_right(image, scene, order)
         return score
 
     return list(max(itertools.permutations(blobs), key=fit))

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKL
 from PIL import Image
 
 from .progress import progress_bar
 from .render import render_scene
 from .scenes import Scene, sample_scene
 from .sizes import Size
-
+from .untyped import Untyped
 
 ENCODE_BATCH = 16
 
@@ -44,7 +43,7 @@ def to_pixels(images: list[Image.Image]) -> torch.Tensor:
     return torch.from_numpy(array).permute(0, 3, 1, 2) / 127.5 - 1
 
 
-def load_buckets(vae: AutoencoderKL, counts: dict[Size, int], folder: Path, seed: int) -> list[Bucket]:
+def load_buckets(vae: Untyped, counts: dict[Size, int], folder: Path, seed: int) -> list[Bucket]:
     """The cached pictures of every size, encoding those that are missing."""
     folder.mkdir(parents=True, exist_ok=True)
     with progress_bar("encode", sum(counts.values())) as advance:
@@ -56,7 +55,7 @@ def load_buckets(vae: AutoencoderKL, counts: dict[Size, int], folder: Path, seed
     return buckets
 
 
-def _encoded(vae: AutoencoderKL, size: Size, count: int, folder: Path, first_seed: int) -> torch.Tensor:
+def _encoded(vae: Untyped, size: Size, count: int, folder: Path, first_seed: int) -> torch.Tensor:
     path = folder / f"{size[0]}x{size[1]}-{count}-{first_seed}.pt"
     if path.exists():
         kept: torch.Tensor = torch.load(path, weights_only=True)

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from diffusers import AutoencoderKL, FlowMatchEulerDiscreteScheduler, FluxPipeline, FluxTransformer2DModel
 from torch import nn
-from transformers import (
+
+from .untyped import (
+    AutoencoderKL,
     CLIPTextConfig,
     CLIPTextModel,
-    PreTrainedTokenizerFast,
+    FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    FluxTransformer2DModel,
     T5Config,
     T5EncoderModel,
+    Untyped,
 )
-
 from .vocab import CLIP_SPECIALS, CLIP_TOKENS, T5_TOKENS, make_clip_tokenizer, make_t5_tokenizer
 
 WIDTH = 128
@@ -33,12 +36,12 @@ ZERO_PARTS = (".norm1.linear", ".norm1_context.linear", ".norm.linear")
 class Parts:
     """Everything a FLUX pipeline is put together from."""
 
-    vae: AutoencoderKL
-    clip: CLIPTextModel
-    t5: T5EncoderModel
-    transformer: FluxTransformer2DModel
-    clip_tokenizer: PreTrainedTokenizerFast
-    t5_tokenizer: PreTrainedTokenizerFast
+    vae: Untyped
+    clip: Untyped
+    t5: Untyped
+    transformer: Untyped
+    clip_tokenizer: Untyped
+    t5_tokenizer: Untyped
 
     def modules(self) -> dict[str, nn.Module]:
         """The trained parts by name."""
@@ -78,7 +81,7 @@ def load_parts(path: Path) -> Parts:
     return Parts(pipeline.vae, clip, t5, pipeline.transformer, clip_tokenizer, t5_tokenizer)
 
 
-def make_pipeline(parts: Parts) -> FluxPipeline:
+def make_pipeline(parts: Parts) -> Untyped:
     """The parts as a pipeline, ready to render or to save."""
     pipeline = FluxPipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(shift=1.0, use_dynamic_shifting=False),
@@ -121,8 +124,8 @@ def _copy_state(module: nn.Module) -> dict[str, torch.Tensor]:
 def _load_renumbered(
     new: nn.Module,
     old: nn.Module,
-    new_tokenizer: PreTrainedTokenizerFast,
-    old_tokenizer: PreTrainedTokenizerFast,
+    new_tokenizer: Untyped,
+    old_tokenizer: Untyped,
 ) -> None:
     """Copy an encoder's weights, with each word's embedding at its new number."""
     old_numbers = old_tokenizer.get_vocab()
@@ -138,7 +141,7 @@ def _load_renumbered(
     new.load_state_dict(target)
 
 
-def _fresh_vae() -> AutoencoderKL:
+def _fresh_vae() -> Untyped:
     return AutoencoderKL(
         down_block_types=("DownEncoderBlock2D",) * 4,
         up_block_types=("UpDecoderBlock2D",) * 4,
@@ -153,7 +156,7 @@ def _fresh_vae() -> AutoencoderKL:
     )
 
 
-def _fresh_clip(words: int) -> CLIPTextModel:
+def _fresh_clip(words: int) -> Untyped:
     config = CLIPTextConfig(
         vocab_size=words,
         hidden_size=WIDTH,
@@ -169,7 +172,7 @@ def _fresh_clip(words: int) -> CLIPTextModel:
     return CLIPTextModel(config)
 
 
-def _fresh_t5(words: int) -> T5EncoderModel:
+def _fresh_t5(words: int) -> Untyped:
     config = T5Config(
         vocab_size=words,
         d_model=WIDTH,
@@ -188,7 +191,7 @@ def _fresh_t5(words: int) -> T5EncoderModel:
     return T5EncoderModel(config)
 
 
-def _fresh_transformer() -> FluxTransformer2DModel:
+def _fresh_transformer() -> Untyped:
     """A small FLUX transformer whose modulations and output start at zero."""
     transformer = FluxTransformer2DModel(
         in_channels=32,

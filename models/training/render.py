@@ -33,7 +33,7 @@ def shape_mask(shape: str, side: int) -> npt.NDArray[np.float32]:
     draw = ImageDraw.Draw(image)
     _draw_shape(draw, shape, (side * scale, side * scale), side * scale * 0.8, 255, 0)
     box = image.getbbox() or (0, 0, 1, 1)
-    return fit_to_square(np.asarray(image.crop(box), dtype=np.float32) / 255, side)
+    return fit_to_square(np.asarray(image.crop(box), dtype=np.float32) / np.float32(255), side)
 
 
 def shape_extent(shape: str) -> float:
@@ -54,7 +54,7 @@ def fit_to_square(mask: npt.NDArray[np.float32], side: int) -> npt.NDArray[np.fl
     square[top : top + height, left : left + width] = mask
     image = Image.fromarray((square * 255).astype(np.uint8))
     scaled = image.resize((side, side), Image.Resampling.BOX if longest > side else Image.Resampling.BILINEAR)
-    return np.asarray(scaled, dtype=np.float32) / 255
+    return np.asarray(scaled, dtype=np.float32) / np.float32(255)
 
 
 def _draw_thing(

@@ -68,7 +68,7 @@ class Stage:
         self.log = work / f"{name}.csv"
         self.step = 0
         self.seconds = 0.0
-        self.parameters = [p for module in modules.values() for p in module.parameters()]
+        self.parameters: list[torch.Tensor] = [p for module in modules.values() for p in module.parameters()]
         self.averages = [p.detach().clone() for p in self.parameters]
         self.optimizer = torch.optim.AdamW(
             self.parameters, lr=schedule.rate, betas=(0.9, 0.99), weight_decay=0.01, foreach=True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast
 
 from .captions import UNKNOWN_WORD, all_words
+from .untyped import PreTrainedTokenizerFast, Untyped
 
 CLIP_TOKENS = 32
 T5_TOKENS = 24
@@ -14,7 +14,7 @@ CLIP_SPECIALS = ("<pad>", "<bos>", "<unk>", "<eos>")
 T5_SPECIALS = ("<pad>", "<eos>", "<unk>")
 
 
-def make_clip_tokenizer() -> PreTrainedTokenizerFast:
+def make_clip_tokenizer() -> Untyped:
     """The tokenizer of the first text encoder: start, words, end, padding."""
     tokenizer = _word_level(CLIP_SPECIALS, "<bos> $A <eos>")
     return PreTrainedTokenizerFast(
@@ -24,7 +24,7 @@ def make_clip_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def make_t5_tokenizer() -> PreTrainedTokenizerFast:
+def make_t5_tokenizer() -> Untyped:
     """The tokenizer of the second text encoder: words, end, padding."""
     return PreTrainedTokenizerFast(
         tokenizer_object=_word_level(T5_SPECIALS, "$A <eos>"),
