@@ -34,8 +34,7 @@ class Blob:
     @property
     def area(self) -> int:
         """How many pixels it covers."""
-        area: int = np.count_nonzero(self.mask)
-        return area
+        return int(np.count_nonzero(self.mask))
 
     @property
     def centre(self) -> tuple[float, float]:
@@ -45,7 +44,7 @@ class Blob:
     @property
     def longest(self) -> int:
         """The longer side of its box, in pixels."""
-        return max(self.mask.shape)
+        return int(max(self.mask.shape))
 
 
 def find_blobs(image: Image.Image) -> tuple[str | None, list[Blob]]:

@@ -35,7 +35,10 @@ class VaeLoss:
         error = restored - pixels
         edges = error.diff(dim=-1).abs().mean() + error.diff(dim=-2).abs().mean()
         values = error.abs().mean() + SQUARE_WEIGHT * error.square().mean()
-        return values + EDGE_WEIGHT * edges + KL_WEIGHT * posterior.kl().mean() / posterior.mean[0].numel()
+        loss: torch.Tensor = (
+            values + EDGE_WEIGHT * edges + KL_WEIGHT * posterior.kl().mean() / posterior.mean[0].numel()
+        )
+        return loss
 
 
 def normalise_latents(vae: Untyped, sizes: list[Size], count: int) -> None:

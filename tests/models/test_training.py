@@ -79,7 +79,8 @@ def test_a_stage_goes_on_where_it_stopped(tmp_path: Path) -> None:
         def loss() -> torch.Tensor:
             nonlocal losses
             losses += 1
-            return layer(torch.ones(1, 2)).square().sum()
+            value: torch.Tensor = layer(torch.ones(1, 2)).square().sum()
+            return value
 
         stage = Stage("layer", {"layer": layer}, tmp_path, Budget(0, steps=steps), Schedule(1e-2, 0.5))
         stage.run(loss)
