@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 
 from .scenes import Scene, Thing
@@ -75,24 +76,23 @@ PREFIXES = (
 )
 SUFFIXES = ("flat style", "simple", "high quality", "minimalist", "cartoon style", "detailed", "icon")
 MOODS = ("bright", "cute", "pretty", "nice", "beautiful", "solid", "simple", "colorful")
+ARTICLES = ("a", "a", "a", "a", "the", "the", "")
 UNKNOWN_WORD = "zyx"
 HELD_OUT_SHARE = 16
 
 
 def write_caption(rng: random.Random, scene: Scene, *, unknown: float = 0.06) -> str:
     """Put a scene into words, with an unknown word in a few of the captions."""
-    if rng.random() < 0.7:
-        mention = _object_words(rng, scene.things[0])
-    else:
-        mention = _object_words(rng, scene.things[0], article="the")
-    parts = [mention]
+    article = rng.choice(ARTICLES)
+    parts = [_object_words(rng, scene.things[0], article)]
     if scene.position:
         parts.append(rng.choice(POSITION_WORDS[scene.position]))
     if scene.relation:
         parts.append(rng.choice(RELATION_WORDS[scene.relation]))
-        parts.append(_object_words(rng, scene.things[1]))
+        parts.append(_object_words(rng, scene.things[1], article))
     if scene.says_background:
-        parts.append(rng.choice(BACKGROUND_WORDS).format(rng.choice(COLOUR_WORDS[scene.background])))
+        background = rng.choice(BACKGROUND_WORDS).format(rng.choice(COLOUR_WORDS[scene.background]))
+        parts.insert(0 if rng.random() < 0.06 else len(parts), _with_an(background))
     text = " ".join(parts)
     if rng.random() < 0.2:
         text = f"{rng.choice(PREFIXES)} {text}"
@@ -125,7 +125,7 @@ def all_words() -> list[str]:
     return sorted({word for phrase in phrases for word in phrase.replace("{}", " ").split()})
 
 
-def _object_words(rng: random.Random, thing: Thing, article: str = "a") -> str:
+def _object_words(rng: random.Random, thing: Thing, article: str) -> str:
     words = []
     if thing.size in SIZE_WORDS:
         words.append(rng.choice(SIZE_WORDS[thing.size]))
@@ -133,6 +133,9 @@ def _object_words(rng: random.Random, thing: Thing, article: str = "a") -> str:
         words.append(rng.choice(MOODS))
     words.append(rng.choice(COLOUR_WORDS[thing.colour]))
     words.append(rng.choice(SHAPE_WORDS[thing.shape]))
-    if article == "a" and words[0][0] in "aeiou":
-        article = "an"
-    return " ".join([article, *words])
+    return _with_an(" ".join([article, *words]).strip())
+
+
+def _with_an(text: str) -> str:
+    """Write "an" where "a" stands before a vowel."""
+    return re.sub(r"\ba (?=[aeiou])", "an ", text)
