@@ -1,0 +1,22 @@
+"""Identifiers: UUIDs that sort by the time they were made (UUIDv7, RFC 9562 section 5.7)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from uuid import UUID
+
+_lock = threading.Lock()
+_last = 0
+
+
+def uuid7() -> UUID:
+    """A UUIDv7: 48 bits of Unix milliseconds, then 12 bits of a counter that keeps a process's ids in order."""
+    global _last
+    with _lock:
+        # Milliseconds and counter as one number: it only ever grows, even when the clock steps back.
+        _last = max(_last + 1, (time.time_ns() // 1_000_000) << 12)
+        stamp, counter = _last >> 12, _last & 0xFFF
+    random = int.from_bytes(os.urandom(8)) & (2**62 - 1)
+    return UUID(int=(stamp << 80) | (0x7 << 76) | (counter << 64) | (0b10 << 62) | random)
