@@ -1,0 +1,114 @@
+"""Where pictures are kept: a folder or an S3 bucket, by URL, through obstore."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+from urllib.request import url2pathname
+from uuid import UUID
+
+import obstore
+from obstore.store import LocalStore, S3Store
+
+from jobstore.errors import OutputNotFoundError
+from jobstore.job import PictureFormat
+
+_KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}")
+
+
+class Outputs(Protocol):
+    """A flat store of immutable objects. Safe to use from any event loop."""
+
+    async def put(self, key: str, data: bytes, media_type: str) -> None:
+        """Write an object: whole or not at all. Writing a key again replaces it.
+
+        Raises ValueError on a bad key, OSError where there is no room, and obstore's errors.
+        """
+
+    async def get(self, key: str) -> bytes:
+        """Read an object. Raises OutputNotFoundError."""
+
+    async def exists(self, key: str) -> bool:
+        """True when an object lies there."""
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; one that is not there is no error."""
+
+    async def ping(self) -> None:
+        """Return if objects can be written and read; raises otherwise."""
+
+
+def picture_key(job_id: UUID, token: int, index: int, picture_format: PictureFormat) -> str:
+    """Where a picture goes. The fencing token in it keeps a zombie from overwriting what its successor wrote."""
+    return f"jobs/{job_id}/{token}/{index}.{picture_format.value}"
+
+
+def check_key(key: str) -> str:
+    """The key itself. Raises ValueError on one that could leave the store's root or is not bounded."""
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key[:200]!r} is not a key of an output")
+    return key
+
+
+class ObjectOutputs:
+    """Outputs on any store of obstore."""
+
+    def __init__(self, store: LocalStore | S3Store) -> None:
+        self._store = store
+        # A folder keeps no attributes beside its files.
+        self._attributes = isinstance(store, S3Store)
+
+    async def put(self, key: str, data: bytes, media_type: str) -> None:
+        options: dict[str, Any] = {"attributes": {"Content-Type": media_type}} if self._attributes else {}
+        await obstore.put_async(self._store, check_key(key), data, **options)
+
+    async def get(self, key: str) -> bytes:
+        try:
+            found = await obstore.get_async(self._store, check_key(key))
+            return bytes(await found.bytes_async())
+        except FileNotFoundError as error:
+            raise OutputNotFoundError(f"nothing lies under {key}") from error
+
+    async def exists(self, key: str) -> bool:
+        try:
+            await obstore.head_async(self._store, check_key(key))
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def delete(self, keys: Sequence[str]) -> None:
+        async def remove(key: str) -> None:
+            try:
+                await obstore.delete_async(self._store, check_key(key))
+            except FileNotFoundError:
+                return
+
+        await asyncio.gather(*(remove(key) for key in keys))
+
+    async def ping(self) -> None:
+        await self.put("ping/probe", b"safelight", "text/plain")
+        await self.get("ping/probe")
+
+
+def open_outputs(url: str) -> Outputs:
+    """Outputs of a ``file:///folder`` (made if missing) or ``s3://bucket/prefix`` URL.
+
+    The query of an S3 URL sets what obstore's S3Store takes (``?endpoint=http://…&region=…``); credentials come from
+    the usual ``AWS_*`` variables. Raises ValueError on a URL that names no place.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        folder = Path(url2pathname(parts.path))
+        if not folder.is_absolute() or parts.netloc not in ("", "localhost"):
+            raise ValueError(f"{url!r} names no absolute folder; write file:///folder")
+        return ObjectOutputs(LocalStore(folder, mkdir=True))
+    if parts.scheme == "s3" and parts.netloc:
+        options: dict[str, Any] = dict(parse_qsl(parts.query))
+        if options.get("endpoint", "").startswith("http://"):
+            options["client_options"] = {"allow_http": True}
+        return ObjectOutputs(S3Store(parts.netloc, prefix=parts.path.strip("/") or None, **options))
+    raise ValueError(f"{url!r} is neither file:///folder nor s3://bucket/prefix")

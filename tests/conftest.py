@@ -1,0 +1,66 @@
+"""What every room's tests share: a database of their own, a broker, a folder for outputs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from jobstore.outputs import Outputs, open_outputs
+from jobstore.postgres.store import PostgresStore
+from tests.services.postgres import fresh_database, postgres_server
+from tests.services.rabbitmq import rabbitmq_server
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A PostgreSQL server's URL."""
+    with postgres_server(tmp_path_factory.mktemp("server")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated(postgres_url: str) -> Iterator[str]:
+    """The name of a database with the whole schema, to be copied."""
+
+    async def migrate(url: str) -> None:
+        store = PostgresStore(url)
+        await store.open()
+        await store.migrate()
+        await store.close()
+
+    with fresh_database(postgres_url) as url:
+        asyncio.run(migrate(url))
+        yield str(conninfo_to_dict(url)["dbname"])
+
+
+@pytest.fixture
+def database(postgres_url: str, migrated: str) -> Iterator[str]:
+    """The URL of a fresh database with the whole schema."""
+    with fresh_database(postgres_url, migrated) as url:
+        yield url
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[PostgresStore]:
+    """An open store on a fresh database."""
+    store = PostgresStore(database)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Outputs:
+    """Outputs in a folder of the test's own."""
+    return open_outputs((tmp_path / "outputs").as_uri())
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """A RabbitMQ broker's URL. Tests share it: they name lanes of their own."""
+    with rabbitmq_server() as url:
+        yield url

@@ -1,0 +1,1 @@
+"""The services that the suite needs: what answers is used, what is missing is brought up."""
