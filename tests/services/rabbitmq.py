@@ -37,8 +37,8 @@ def rabbitmq_server() -> Iterator[str]:
             yield url
     else:
         raise RuntimeError(
-            "the suite needs RabbitMQ: start one on 127.0.0.1:5672 (guest/guest), name one in SAFELIGHT_TEST_RABBITMQ, or "
-            "install rabbitmq-server (Debian: apt-get install rabbitmq-server) or Docker"
+            "the suite needs RabbitMQ: start one on 127.0.0.1:5672 (guest/guest), name one in SAFELIGHT_TEST_RABBITMQ, "
+            "or install rabbitmq-server (Debian: apt-get install rabbitmq-server) or Docker"
         )
 
 
