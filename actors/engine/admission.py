@@ -7,10 +7,12 @@ picture that nobody wants.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import InvalidStateError
 
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineError, EngineStoppedError
 from actors.engine.request import Handle, RenderResult
@@ -105,9 +107,10 @@ class Admission:
 
 
 def _settle(handle: Handle, outcome: RenderResult | EngineError | None) -> None:
-    if outcome is None or handle.future.done():
+    if outcome is None:
         return
-    if isinstance(outcome, EngineError):
-        handle.future.set_exception(outcome)
-    else:
-        handle.future.set_result(outcome)
+    with contextlib.suppress(InvalidStateError):  # its future was canceled from outside
+        if isinstance(outcome, EngineError):
+            handle.future.set_exception(outcome)
+        else:
+            handle.future.set_result(outcome)

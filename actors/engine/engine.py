@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,16 +24,31 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long (seconds) the engine's thread may be silent before it counts as hung.
+
+    A model may have to be downloaded first; a step is one pass of the denoiser, or a decode.
+    """
+
+    load_s: float = 3600.0
+    step_s: float = 300.0
+
+
 class Engine:
     """Renders requests on one device, one after the other. All methods are safe to call from any thread.
 
     torch is imported by the engine's thread alone, so that whoever only holds an engine starts fast.
     """
 
-    def __init__(self, models: Mapping[str, ModelSettings], device: str = "auto", *, room: int = 2) -> None:
+    def __init__(
+        self, models: Mapping[str, ModelSettings], device: str = "auto", *, room: int = 2, limits: Limits | None = None
+    ) -> None:
         self._models = dict(models)
         self._wanted_device = device
         self._room = room
+        self._limits = limits or Limits()
+        self._patience = self._limits.load_s
         self._admission = Admission()
         self._ready: Future[Device] = Future()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -85,6 +101,16 @@ class Engine:
         """The instant (``time.monotonic()``, seconds) at which the engine's thread last got on with something."""
         return self._last_progress
 
+    @property
+    def hung(self) -> bool:
+        """True while the engine has work and its thread has been silent for longer than its limits allow."""
+        return self.busy and time.monotonic() - self._last_progress > self._patience
+
+    @property
+    def healthy(self) -> bool:
+        """True while the engine can be trusted to get its work done."""
+        return self.alive and not self.hung
+
     def _run(self) -> None:
         try:
             shelf = self._set_up()
@@ -97,7 +123,6 @@ class Engine:
             if not self._ready.done():
                 self._ready.set_exception(error)
             _log.exception("the engine's thread died", action="engine.died")
-            raise
         finally:
             self._admission.abandon(EngineStoppedError("the engine stopped before the pictures were done"))
 
@@ -133,7 +158,9 @@ class Engine:
         from actors.engine.static import render
 
         request = handle.request
+        self._patience = self._limits.load_s
         model = shelf.get(request.model)
+        self._patience = self._limits.step_s
         self._touch()
 
         def checkpoint() -> EngineError | None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 
 class EngineError(Exception):
-    """The root of the engine's errors; ``code`` is stable and for programs."""
+    """The root of the engine's errors; ``code`` is stable and for programs.
+
+    ``device_seconds`` is what the device had spent on the request by then.
+    """
 
     code = "render_failed"
+    device_seconds = 0.0
 
 
 class CanceledError(EngineError):

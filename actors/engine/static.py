@@ -55,7 +55,11 @@ def render(request: RenderRequest, model: LoadedModel, checkpoint: Checkpoint, p
     arguments, warnings = pipeline_arguments(request, model.settings, model.accepted)
     warnings += length_warnings(request, model)
     started = time.perf_counter()
-    images = _render_all(_Render(request, model, arguments, checkpoint, progress))
+    try:
+        images = _render_all(_Render(request, model, arguments, checkpoint, progress))
+    except EngineError as error:
+        error.device_seconds = time.perf_counter() - started
+        raise
     return RenderResult(
         images=tuple(images),
         device=model.device.label,
@@ -122,7 +126,7 @@ def _run_batch(render: _Render, seeds: Sequence[int]) -> list[Image]:
             raise
         # Before the first step these come from the pipeline's check of its arguments.
         raise InvalidRequestError(f"the model refuses the request: {error}") from error
-    return to_pictures(output)
+    return to_pictures(output, render.request.width, render.request.height)
 
 
 def _stop_if_asked(checkpoint: Checkpoint) -> None:

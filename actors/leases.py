@@ -1,0 +1,183 @@
+"""The leases that this process holds, and the beats that keep them.
+
+One beat speaks for all leases of the process. It brings back which jobs are to be canceled, which leases have passed
+to another job, and, by what it leaves out, which are lost. A process whose engine is dead or hung must not beat, or
+its jobs would be held for ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from actors.engine import Engine, Handle
+from jobstore.protocol import HeldLease, JobStore, Lease, Worker
+from safelight.config import WorkerSettings
+from safelight.telemetry import get_logger
+from safelight.telemetry.metrics import LEASES_LOST, SLOTS_BUSY
+
+_log = get_logger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class HeldJob:
+    """A claimed job and what the beats said of it.
+
+    ``job_id`` is whose pictures the lease stands for now. ``settling`` is set while the end is being written, when
+    the store may have forgotten the token because the write went through; ``uncertain`` once a write gave no answer.
+    """
+
+    lease: Lease
+    claimed_at: float
+    job_id: UUID = field(init=False)
+    lost: bool = False
+    cancel_requested: bool = False
+    handing_back: bool = False
+    settling: bool = False
+    uncertain: bool = False
+    _unwanted_at: float | None = None
+    _handle: Handle | None = None
+
+    def __post_init__(self) -> None:
+        """The lease begins with the job that was claimed."""
+        self.job_id = self.lease.job.id
+
+    @property
+    def unwanted(self) -> bool:
+        """True when there is no use in rendering on."""
+        return self.lost or self.cancel_requested or self.handing_back
+
+    @property
+    def unwanted_for_s(self) -> float:
+        """Seconds since the render became useless; 0 while it is wanted."""
+        return 0.0 if self._unwanted_at is None else time.monotonic() - self._unwanted_at
+
+    def attach(self, handle: Handle) -> None:
+        """Tie the job to its render; one that is unwanted by now is canceled at once."""
+        self._handle = handle
+        self._cancel_if_unwanted()
+
+    def lose(self) -> None:
+        """The store no longer knows the token: whatever is rendered under it is to be thrown away."""
+        if not self.lost:
+            LEASES_LOST.inc()
+            _log.warning("lease lost", action="leases.lost", job_id=str(self.job_id))
+        self.lost = True
+        self._cancel_if_unwanted()
+
+    def hand_back(self) -> None:
+        """Stop the render, because the process stops."""
+        self.handing_back = True
+        self._cancel_if_unwanted()
+
+    def hear(self, news: HeldLease) -> None:
+        """Take in what a beat brought back."""
+        self.job_id = news.job_id
+        self.cancel_requested = news.cancel_requested
+        self._cancel_if_unwanted()
+
+    def _cancel_if_unwanted(self) -> None:
+        if not self.unwanted:
+            return
+        if self._unwanted_at is None:
+            self._unwanted_at = time.monotonic()
+        if self._handle is not None:
+            self._handle.cancel()
+
+
+class Leases:
+    """The process's leases. Belongs to the event loop that its store belongs to."""
+
+    def __init__(self, store: JobStore, worker: Worker, engine: Engine, settings: WorkerSettings) -> None:
+        self._store = store
+        self._worker = worker
+        self._engine = engine
+        self._settings = settings
+        self._held: dict[int, HeldJob] = {}
+        self._orphans: dict[int, float] = {}
+        self._last_beat = time.monotonic()
+        self._silent = False
+
+    def hold(self, lease: Lease, claimed_at: float) -> HeldJob:
+        """Take a lease in. ``claimed_at`` is when the claim was sent (``time.monotonic()``); it counts as a beat."""
+        held = self._held[lease.token] = HeldJob(lease, claimed_at)
+        self._last_beat = max(self._last_beat, claimed_at)
+        SLOTS_BUSY.set(len(self._held))
+        return held
+
+    def drop(self, held: HeldJob) -> None:
+        """Let a lease go: it is settled, or lost."""
+        self._held.pop(held.lease.token, None)
+        SLOTS_BUSY.set(len(self._held))
+
+    @property
+    def held(self) -> tuple[HeldJob, ...]:
+        """All leases held."""
+        return tuple(self._held.values())
+
+    @property
+    def overdue(self) -> bool:
+        """True when the last beat that arrived is so old that every lease must be taken as lost."""
+        return time.monotonic() - self._last_beat > self._settings.lease_s
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            await self.beat()
+            await asyncio.sleep(self._settings.beat_s)
+
+    async def beat(self) -> None:
+        """Beat once, unless the engine can't be trusted, and act on what comes back."""
+        if self._silenced():
+            self._lose_all_if_overdue()
+            return
+        asked_at = time.monotonic()
+        asked_for = self.held
+        try:
+            async with asyncio.timeout(self._settings.lease_s):
+                answer = await self._store.beat(self._worker)
+        except Exception as error:  # the driver's errors differ by store, and all mean the same here
+            _log.warning("beat failed", action="leases.beat_failed", error=type(error).__name__)
+            self._lose_all_if_overdue()
+            return
+        self._last_beat = max(self._last_beat, asked_at)
+        self._compare(asked_for, {news.token: news for news in answer})
+        await self._hand_back_orphans(answer)
+
+    def _compare(self, asked_for: tuple[HeldJob, ...], answer: dict[int, HeldLease]) -> None:
+        """Only what was held before the beat was sent can be missed in its answer."""
+        for held in asked_for:
+            news = answer.get(held.lease.token)
+            if news is not None:
+                held.hear(news)
+            elif held.lease.token in self._held and not held.settling:
+                held.lose()
+
+    async def _hand_back_orphans(self, answer: tuple[HeldLease, ...]) -> None:
+        """Release leases that the store ascribes to this process and that nobody here works on.
+
+        They come from claims whose answer was lost on the way, and would otherwise be kept alive by every beat.
+        A claim under way looks the same at first, so they must have been seen for a lease's length.
+        """
+        now = time.monotonic()
+        self._orphans = {
+            news.token: self._orphans.get(news.token, now) for news in answer if news.token not in self._held
+        }
+        for token, seen_at in list(self._orphans.items()):
+            if now - seen_at > self._settings.lease_s:
+                await self._store.release(token)
+                _log.warning("orphaned lease handed back", action="leases.orphan_released")
+
+    def _silenced(self) -> bool:
+        silent = not self._engine.healthy
+        if silent and not self._silent:
+            _log.critical("engine dead or hung, beats stop", action="leases.engine_unhealthy")
+        self._silent = silent
+        return silent
+
+    def _lose_all_if_overdue(self) -> None:
+        if self.overdue:
+            for held in self.held:
+                held.lose()

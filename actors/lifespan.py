@@ -1,0 +1,93 @@
+"""Ties what lives on the actors' event loop to the life of the Dramatiq worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from dramatiq import Broker, Middleware
+from dramatiq import Worker as DramatiqWorker
+from dramatiq.asyncio import get_event_loop_thread
+from dramatiq.middleware import MiddlewareError
+
+from actors.leases import Leases
+from actors.parts import Parts
+from actors.render import RenderActor
+from actors.sweeper import Sweeper
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
+
+
+class WorkerStartError(MiddlewareError):
+    """The worker can't start; the cause says why."""
+
+
+class Lifespan(Middleware):
+    """Opens the store before the first bell is taken, beats and sweeps, and closes when the last is answered.
+
+    Its hooks rely on AsyncIO standing before it in the broker's middleware: then the event loop is there.
+    """
+
+    def __init__(self, parts: Parts, *, embedded: bool) -> None:
+        self._parts = parts
+        self._embedded = embedded
+        self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker)
+        self._actor = RenderActor(parts, self._leases)
+        self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def answer(self, lane: str) -> None:
+        """Answer one bell."""
+        await self._actor.answer(lane)
+
+    def before_worker_boot(self, _broker: Broker, _worker: DramatiqWorker) -> None:
+        """Open the store and start the tasks."""
+        try:
+            _run(self._open())
+        except Exception as error:
+            raise WorkerStartError(f"the worker can't start: {error}") from error
+
+    def after_worker_shutdown(self, _broker: Broker, _worker: DramatiqWorker) -> None:
+        """End the tasks, leave and close the store."""
+        _run(self._close())
+
+    def drain(self, grace_s: float) -> None:
+        """Claim no more; hand back what isn't done after ``grace_s`` seconds. Returns at once."""
+        _run(self._drain(grace_s))
+
+    async def _open(self) -> None:
+        await self._parts.store.open()
+        if self._embedded:
+            await self._sweeper.sweep_at_boot()
+        await self._leases.beat()
+        self._tasks = [asyncio.create_task(self._leases.run()), asyncio.create_task(self._sweeper.run())]
+
+    async def _drain(self, grace_s: float) -> None:
+        self._actor.drain()
+        self._tasks.append(asyncio.create_task(self._hand_back_after(grace_s)))
+
+    async def _hand_back_after(self, grace_s: float) -> None:
+        await asyncio.sleep(grace_s)
+        for held in self._leases.held:
+            held.hand_back()
+
+    async def _close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            if not self._leases.held:
+                await self._parts.store.leave(self._parts.worker.id)
+        except Exception as error:  # the store forgets silent workers by itself
+            _log.warning("store not told of the stop", action="lifespan.leave_failed", error=type(error).__name__)
+        await self._parts.store.close()
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    thread = get_event_loop_thread()
+    if thread is None:
+        work.close()
+        raise RuntimeError("no event loop: the broker lacks Dramatiq's AsyncIO middleware")
+    thread.run_coroutine(work)

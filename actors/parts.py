@@ -1,0 +1,24 @@
+"""What a worker process is made of: the things its actors work with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.engine import Engine
+from jobstore.live import Bell, ProgressChannel
+from jobstore.outputs import Outputs
+from jobstore.protocol import JobStore, Worker
+from safelight.config import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that a render needs, put together once a process by ``actors.worker``."""
+
+    settings: Settings
+    store: JobStore
+    outputs: Outputs
+    engine: Engine
+    bell: Bell
+    progress: ProgressChannel
+    worker: Worker

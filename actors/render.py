@@ -1,0 +1,109 @@
+"""The render actor: answers a bell by claiming one job and bringing it to its end."""
+
+from __future__ import annotations
+
+import time
+
+from structlog.contextvars import bound_contextvars
+
+from actors.leases import HeldJob, Leases
+from actors.parts import Parts
+from actors.rendering import render_job
+from actors.settle import Failed, Outcome, Rendered, Settler
+from actors.storing import discard_pictures
+from jobstore.job import Job, JobError
+from jobstore.protocol import Lease, Settled
+from safelight.telemetry import get_logger
+from safelight.telemetry.metrics import BELLS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
+
+_log = get_logger(__name__)
+
+
+class RenderActor:
+    """What the Dramatiq actors of all lanes call. It raises nothing: a message has no fate but to be acked.
+
+    Whatever goes wrong is in the store: a job that is not settled here is rescued when its lease runs out.
+    """
+
+    def __init__(self, parts: Parts, leases: Leases) -> None:
+        self._parts = parts
+        self._leases = leases
+        self._settler = Settler(parts.store, leases, parts.bell)
+        self._draining = False
+
+    def drain(self) -> None:
+        """Claim no more."""
+        self._draining = True
+
+    async def answer(self, lane: str) -> None:
+        """Answer one bell of a lane: claim a job of it, if there is one, and render it."""
+        worker = self._parts.worker
+        with bound_contextvars(worker_id=str(worker.id), device=worker.device, lane=lane):
+            if self._draining:
+                self._parts.bell.ring(lane)  # for whoever is still there
+                return
+            claimed_at = time.monotonic()
+            lease = await self._claim(lane)
+            if lease is None:
+                BELLS.labels("empty").inc()
+                return
+            with bound_contextvars(job_id=str(lease.job.id)):
+                await self._bring_to_end(self._leases.hold(lease, claimed_at))
+
+    async def _claim(self, lane: str) -> Lease | None:
+        if not self._parts.engine.healthy:
+            _log.error("no claim: the engine is dead or hung", action="render.engine_unhealthy")
+            return None
+        try:
+            return await self._parts.store.claim(self._parts.worker, (lane,))
+        except Exception as error:  # the driver's errors differ by store; the sweeper rings again
+            _log.warning("claim failed", action="render.claim_failed", error=type(error).__name__)
+            return None
+
+    async def _bring_to_end(self, held: HeldJob) -> None:
+        _note_start(held.lease.job)
+        try:
+            outcome = await render_job(self._parts, held)
+            await self._settle(held, outcome)
+        except Exception as error:
+            _log.exception("render failed unexpectedly", action="render.unexpected")
+            await self._fail(held, error)
+        finally:
+            self._leases.drop(held)
+
+    async def _settle(self, held: HeldJob, outcome: Outcome) -> None:
+        settled = None if held.lost else await self._settler.settle(held, outcome)
+        if settled is not None:
+            _note_end(held, settled)
+        elif isinstance(outcome, Rendered):
+            _log.info("result discarded: the lease is gone", action="render.discarded")
+            if not held.uncertain:  # a finish without an answer may have gone through
+                await discard_pictures(self._parts.outputs, held.lease, outcome.finish.pictures)
+
+    async def _fail(self, held: HeldJob, error: Exception) -> None:
+        failed = Failed(JobError(code="render_failed", message=f"the render failed: {type(error).__name__}"))
+        try:
+            await self._settle(held, failed)
+        except Exception:
+            _log.exception("failure not written", action="render.failure_not_written")
+
+
+def _note_start(job: Job) -> None:
+    _log.info("job claimed", action="render.claimed", model=job.request.model, attempt=job.attempts)
+    if job.started_at is not None:
+        waited = (job.started_at - job.created_at).total_seconds()
+        QUEUE_WAIT_SECONDS.labels(job.request.model).observe(max(waited, 0.0))
+
+
+def _note_end(held: HeldJob, settled: Settled) -> None:
+    job = settled.job
+    seconds = time.monotonic() - held.claimed_at
+    RENDER_SECONDS.labels(job.request.model).observe(seconds)
+    JOBS_FINISHED.labels(job.request.model, job.state.value).inc()
+    _log.info(
+        "job settled",
+        action="render.settled",
+        state=job.state.value,
+        error=job.error.code if job.error else None,
+        seconds=round(seconds, 3),
+    )

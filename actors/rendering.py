@@ -1,0 +1,124 @@
+"""One lease, one render: what the engine makes of a claimed job."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from decimal import Decimal
+
+from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress
+from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError, ModelUnavailableError
+from actors.found import find_finish
+from actors.leases import HeldJob
+from actors.parts import Parts
+from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
+from actors.storing import OutputsUnavailableError, store_pictures
+from jobstore.fingerprint import batch_key
+from jobstore.job import Job, JobError
+from jobstore.live import Progress
+from jobstore.protocol import Finish
+from safelight.config import ModelSettings
+from safelight.telemetry.metrics import DEVICE_SECONDS, STEPS
+
+_LATE_GRACE_S = 1.0  # what a step may take beyond the deadline before the job fails without waiting for the engine
+_HAND_BACK_GRACE_S = 5.0
+
+
+async def render_job(parts: Parts, held: HeldJob) -> Outcome:
+    """Find or render the pictures of a claimed job; every error of the engine or the outputs becomes an outcome."""
+    try:
+        found = await find_finish(parts.store, parts.outputs, held.lease)
+        return Rendered(found or await _render(parts, held))
+    except CanceledError as error:
+        return Stopped(_decimal(error.device_seconds)) if held.cancel_requested else HandedBack()
+    except EngineStoppedError:
+        return HandedBack()
+    except EngineError as error:
+        return Failed(JobError(code=error.code, message=str(error)))
+    except OutputsUnavailableError as error:
+        return Failed(JobError(code="outputs_unavailable", message=str(error)))
+
+
+async def _render(parts: Parts, held: HeldJob) -> Finish:
+    job = held.lease.job
+    name, model = _model_of(parts, job)
+    result = await _wait(parts, held, _request(job, name, held.claimed_at))
+    DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
+    STEPS.labels(name, result.device).inc(job.request.steps * job.request.n)
+    pictures = await store_pictures(
+        parts.outputs,
+        held.lease,
+        result,
+        revision=model.revision,
+        metadata=parts.settings.jobs.picture_metadata,
+    )
+    return Finish(
+        pictures=pictures,
+        gpu_seconds=_decimal(result.device_seconds),
+        device=result.device,
+        warnings=result.warnings,
+    )
+
+
+def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:
+    """The model as this worker's settings have it; it must be what the job was accepted for, to the revision."""
+    found = parts.settings.find_model(job.request.model)
+    if found is None:
+        raise ModelUnavailableError(f"model {job.request.model!r} is not in the settings of this worker")
+    if batch_key(job.request, found[1]) != job.batch_key:
+        raise ModelUnavailableError(
+            f"this worker holds another revision or format of model {job.request.model!r} than the job asks for"
+        )
+    return found
+
+
+def _request(job: Job, model: str, claimed_at: float) -> RenderRequest:
+    request = job.request
+    return RenderRequest(
+        model=model,
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        width=request.width,
+        height=request.height,
+        steps=request.steps,
+        guidance=request.guidance,
+        seeds=request.seeds,
+        deadline=_deadline(job, claimed_at),
+    )
+
+
+def _deadline(job: Job, claimed_at: float) -> float | None:
+    """The deadline on this process's monotonic clock; both its ends were read from the store's clock."""
+    if job.deadline_at is None or job.started_at is None:
+        return None
+    return claimed_at + (job.deadline_at - job.started_at).total_seconds()
+
+
+async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderResult:
+    """The engine's result. A deadline or a stop is not kept waiting by a device call that doesn't return."""
+
+    def on_progress(progress: StepProgress) -> None:
+        parts.progress.publish(
+            Progress(job_id=held.job_id, step=progress.step, steps=progress.steps, fraction=progress.fraction)
+        )
+
+    handle = parts.engine.submit(request, on_progress)
+    held.attach(handle)
+    waiting = asyncio.ensure_future(asyncio.wrap_future(handle.future))
+    while not waiting.done():
+        await asyncio.wait([waiting], timeout=0.5)
+        if request.deadline is not None and time.monotonic() > request.deadline + _LATE_GRACE_S:
+            break
+        if held.unwanted_for_s > _HAND_BACK_GRACE_S:
+            break
+    if waiting.done():
+        return waiting.result()
+    handle.cancel()
+    waiting.cancel()
+    if held.unwanted:
+        raise CanceledError("the device did not come to a step boundary")
+    raise DeadlineExceededError("the deadline passed before the pictures were done")
+
+
+def _decimal(seconds: float) -> Decimal:
+    return Decimal(f"{seconds:.6f}")

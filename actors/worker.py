@@ -1,0 +1,133 @@
+"""The worker process: one engine, as many Dramatiq threads as it has slots, and the tasks that keep its leases."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+
+import dramatiq
+from dramatiq import Broker
+
+from actors.broker import actor_name, declare_lanes, queue_name
+from actors.engine import Engine
+from actors.lifespan import Lifespan
+from actors.parts import Parts
+from jobstore.live import Bell, ProgressChannel
+from jobstore.outputs import Outputs
+from jobstore.protocol import JobStore, Worker
+from safelight.config import Settings
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
+
+_DEVICE_WAIT_S = 300.0
+_SETTLE_S = 10.0
+
+
+class WorkerProcess:
+    """Serves the lanes of the settings until it is stopped. At most one runs in an operating system process.
+
+    ``make_store`` gives a store that isn't open yet: it is opened on the event loop that Dramatiq's actors run on.
+    The broker must be this worker's own; bell and progress channel are started and stopped by whoever made them,
+    and must outlive ``stop()``. ``embedded`` says that no other process works on the store: what an earlier one
+    left behind is taken over at once.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        make_store: Callable[[], JobStore],
+        outputs: Outputs,
+        broker: Broker,
+        bell: Bell,
+        progress: ProgressChannel,
+        *,
+        embedded: bool = False,
+        engine: Engine | None = None,
+    ) -> None:
+        self._settings = settings
+        self._make_store = make_store
+        self._outputs = outputs
+        self._broker = broker
+        self._bell = bell
+        self._progress = progress
+        self._embedded = embedded
+        self.engine = engine or Engine(settings.models, settings.worker.device)
+        self.id = uuid.uuid4()
+        self._lifespan: Lifespan | None = None
+        self._worker: dramatiq.Worker | None = None
+        self._stop_lock = threading.Lock()
+
+    @property
+    def healthy(self) -> bool:
+        """False once the engine is dead or hung: the process should then be replaced by a fresh one."""
+        return self.engine.healthy
+
+    def start(self) -> None:
+        """Start the engine, open the store and serve. Returns once bells are answered; models load meanwhile.
+
+        Raises ModelUnavailableError where the device can't be used, BrokerSetupError, and WorkerStartError when the
+        store can't be opened.
+        """
+        lanes = self._settings.worker.lanes
+        served = [name for name, model in self._settings.models.items() if model.lane in lanes]
+        self.engine.start(warm=served[:1])
+        try:
+            declare_lanes(self._broker, lanes)
+            self._serve(self.engine.wait_ready(_DEVICE_WAIT_S))
+        except BaseException:
+            self.engine.stop()
+            raise
+        _log.info("worker serves", action="worker.started", worker_id=str(self.id), lanes=lanes, models=served)
+
+    def stop(self, grace_s: float | None = None) -> None:
+        """Claim no more, finish what can be finished within ``grace_s`` seconds, hand back the rest, and leave.
+
+        Returns when all is settled; may be called again, from any thread.
+        """
+        with self._stop_lock:
+            if self._worker is None or self._lifespan is None:
+                return
+            grace = self._settings.worker.shutdown_grace_s if grace_s is None else grace_s
+            self._lifespan.drain(grace)
+            self._worker.stop(timeout=int(1000 * (grace + _SETTLE_S)))
+            self._worker = None
+            self.engine.stop(_SETTLE_S)
+            _log.info("worker stopped", action="worker.stopped", worker_id=str(self.id))
+
+    def _serve(self, device: str) -> None:
+        lanes = self._settings.worker.lanes
+        parts = Parts(
+            settings=self._settings,
+            store=self._make_store(),
+            outputs=self._outputs,
+            engine=self.engine,
+            bell=self._bell,
+            progress=self._progress,
+            worker=Worker(id=self.id, host=socket.gethostname(), pid=os.getpid(), device=device, lanes=lanes),
+        )
+        self._lifespan = Lifespan(parts, embedded=self._embedded)
+        self._broker.add_middleware(self._lifespan)
+        for lane in lanes:
+            declare = dramatiq.actor(actor_name=actor_name(lane), queue_name=queue_name(lane), broker=self._broker)
+            declare(self._lifespan.answer)
+        self._broker.emit_after("process_boot")
+        self._worker = self._start_worker()
+
+    def _start_worker(self) -> dramatiq.Worker:
+        slots = self._settings.worker.slots
+        worker = dramatiq.Worker(
+            self._broker,
+            queues={queue_name(lane) for lane in self._settings.worker.lanes},
+            worker_threads=slots,
+        )
+        worker.queue_prefetch = slots  # a bell taken is a job held; more would only be hoarded
+        try:
+            worker.start()
+        except BaseException:
+            self._broker.emit_after("worker_shutdown", worker)  # ends the event loop, and closes what was opened
+            raise
+        return worker

@@ -1,0 +1,47 @@
+"""One engine with the small model that ships, for the whole session: loading it takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.engine import Engine, RenderRequest
+from safelight.config import ModelSettings
+
+SCENES = Path(__file__).parents[2] / "models" / "scenes-flux"
+TIMEOUT_S = 60.0
+
+
+def scenes(folder: Path = SCENES, **changes: Any) -> ModelSettings:
+    """The shipped model's settings, or the same for another folder."""
+    settings: dict[str, Any] = {"family": "flux", "dtype": "float32", "max_sequence_length": 24} | changes
+    return ModelSettings(model=str(folder), **settings)
+
+
+def ask(**changes: Any) -> RenderRequest:
+    """A small request, with changes."""
+    arguments: dict[str, Any] = {
+        "model": "scenes",
+        "prompt": "a red circle left of a blue square",
+        "width": 64,
+        "height": 64,
+        "steps": 4,
+        "guidance": 0.0,
+        "seeds": (7,),
+    } | changes
+    return RenderRequest(**arguments)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Engine]:
+    """An engine that serves ``scenes``."""
+    import torch
+
+    torch.set_num_threads(1)
+    engine = Engine({"scenes": scenes()}, device="cpu")
+    engine.start()
+    yield engine
+    assert engine.stop(TIMEOUT_S)
