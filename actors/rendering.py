@@ -14,7 +14,7 @@ from actors.parts import Parts
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
 from jobstore.fingerprint import batch_key
-from jobstore.job import Job, JobError
+from jobstore.job import Job, JobError, JobState
 from jobstore.live import Progress
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings
@@ -42,7 +42,7 @@ async def render_job(parts: Parts, held: HeldJob) -> Outcome:
 async def _render(parts: Parts, held: HeldJob) -> Finish:
     job = held.lease.job
     name, model = _model_of(parts, job)
-    result = await _wait(parts, held, _request(job, name, held.claimed_at))
+    result = await _wait(parts, held, _request(job, name, await _deadline(parts, held)))
     DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
     STEPS.labels(name, result.device).inc(job.request.steps * job.request.n)
     pictures = await store_pictures(
@@ -72,7 +72,7 @@ def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:
     return found
 
 
-def _request(job: Job, model: str, claimed_at: float) -> RenderRequest:
+def _request(job: Job, model: str, deadline: float | None) -> RenderRequest:
     request = job.request
     return RenderRequest(
         model=model,
@@ -83,15 +83,22 @@ def _request(job: Job, model: str, claimed_at: float) -> RenderRequest:
         steps=request.steps,
         guidance=request.guidance,
         seeds=request.seeds,
-        deadline=_deadline(job, claimed_at),
+        deadline=deadline,
     )
 
 
-def _deadline(job: Job, claimed_at: float) -> float | None:
-    """The deadline on this process's monotonic clock; both its ends were read from the store's clock."""
-    if job.deadline_at is None or job.started_at is None:
+async def _deadline(parts: Parts, held: HeldJob) -> float | None:
+    """The deadline on this process's monotonic clock.
+
+    What is left is the time between two instants of the store's clock: the claim, as its event tells (``started_at``
+    is that of the first attempt), and the deadline. This machine's own time of day plays no part in it.
+    """
+    job = held.lease.job
+    if job.deadline_at is None:
         return None
-    return claimed_at + (job.deadline_at - job.started_at).total_seconds()
+    events = await parts.store.events(job.id)
+    claims = [event.at for event in events if event.data.get("state") == JobState.RUNNING]
+    return held.claimed_at + (job.deadline_at - claims[-1]).total_seconds() if claims else None
 
 
 async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderResult:

@@ -25,6 +25,7 @@ _log = get_logger(__name__)
 
 _DEVICE_WAIT_S = 300.0
 _SETTLE_S = 10.0
+_POLL_MS = 250  # how soon Dramatiq's idle threads notice that they are to stop
 
 
 class WorkerProcess:
@@ -123,6 +124,7 @@ class WorkerProcess:
             self._broker,
             queues={queue_name(lane) for lane in self._settings.worker.lanes},
             worker_threads=slots,
+            worker_timeout=_POLL_MS,
         )
         worker.queue_prefetch = slots  # a bell taken is a job held; more would only be hoarded
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ def build(folder: Path) -> Path:
     import torch
     from diffusers import (
         AutoencoderKL,
-        DiffusionPipeline,
         DPMSolverMultistepScheduler,
         StableDiffusionPipeline,
         UNet2DConditionModel,
@@ -41,7 +41,7 @@ def build(folder: Path) -> Path:
         block_out_channels=(8, 8, 8, 8), norm_num_groups=4, sample_size=64, layers_per_block=1,
         down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
     )  # fmt: skip
-    pipeline: DiffusionPipeline = StableDiffusionPipeline(
+    pipeline: Any = StableDiffusionPipeline(
         vae=vae, text_encoder=CLIPTextModel(text), tokenizer=AutoTokenizer.from_pretrained(SCENES / "tokenizer"),
         unet=unet, scheduler=DPMSolverMultistepScheduler(steps_offset=1), safety_checker=None, feature_extractor=None,
         requires_safety_checker=False,
