@@ -1,0 +1,5 @@
+"""``python -m safelight`` is the command."""
+
+from safelight.cli import main
+
+main()

@@ -1,0 +1,110 @@
+"""The client side of the API."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from safelight import __version__
+from safelight.cli.exits import RefusedError, UnreachableError
+
+Job = dict[str, Any]
+
+_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+
+
+class Client:
+    """Talks to one Safelight. Methods raise RefusedError (with the field's name) and UnreachableError."""
+
+    def __init__(self, url: str, key: str | None = None) -> None:
+        """``url`` is the server's root. Nothing is sent yet. Raises RefusedError on something that is no URL."""
+        headers = {"User-Agent": f"safelight/{__version__}"}
+        if key:
+            headers["Authorization"] = f"Bearer {key}"
+        if not url.startswith(("http://", "https://")):
+            raise RefusedError(f"{url!r} is not a URL like http://127.0.0.1:8080", "check --url and SAFELIGHT_URL")
+        self.url = url.rstrip("/")
+        try:
+            self.http = httpx.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT)
+        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise RefusedError("the URL or the key holds characters that can't be sent") from error
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.http.close()
+
+    def submit(self, fields: dict[str, Any]) -> Job:
+        """Hand in a request; the job."""
+        return self._json("POST", "/v1/jobs", json=fields)
+
+    def job(self, job_id: str) -> Job:
+        """The job as it stands."""
+        return self._json("GET", f"/v1/jobs/{job_id}")
+
+    def jobs(self, **where: str | int | None) -> dict[str, Any]:
+        """A page of jobs, newest first: ``data`` and ``next_cursor``."""
+        params = {name: value for name, value in where.items() if value is not None}
+        return self._json("GET", "/v1/jobs", params=params)
+
+    def cancel(self, job_id: str) -> Job:
+        """Ask to cancel; the job."""
+        return self._json("POST", f"/v1/jobs/{job_id}/cancel")
+
+    def retry(self, job_id: str) -> Job:
+        """Queue a failed or dead job anew; the job."""
+        return self._json("POST", f"/v1/jobs/{job_id}/retry")
+
+    def picture(self, path: str) -> bytes:
+        """The file of a picture, by its ``url`` (a path on the server)."""
+        return self._send("GET", path).content
+
+    def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
+        response = self._send(method, path, **arguments)
+        try:
+            return dict(response.json())
+        except ValueError as error:
+            raise UnreachableError(f"{self.url} answers, but not like Safelight", "check --url") from error
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            response = self.http.request(method, path, **arguments)
+        except httpx.HTTPError as error:
+            raise away(self.url, error) from error
+        check(response, self.url)
+        return response
+
+
+def away(url: str, error: Exception) -> UnreachableError:
+    """What to say when there is no answer."""
+    reason = str(error) or type(error).__name__
+    return UnreachableError(
+        f"no Safelight at {url}: {reason}", "start one with  safelight up  or name another with --url or SAFELIGHT_URL"
+    )
+
+
+def check(response: httpx.Response, url: str) -> None:
+    """Raise RefusedError or UnreachableError unless the answer is a good one (its body must have been read)."""
+    if response.is_success:
+        return
+    detail, field = _problem(response)
+    if response.status_code >= 500 or response.status_code == 429:
+        raise UnreachableError(f"{url} can't answer now ({response.status_code}): {detail}")
+    hint = "give an API key with --key or SAFELIGHT_KEY" if response.status_code == 401 else ""
+    raise RefusedError(detail if not field or field in detail else f"{field}: {detail}", hint)
+
+
+def _problem(response: httpx.Response) -> tuple[str, str]:
+    """Detail and field of an ``application/problem+json`` answer (RFC 9457)."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        return response.reason_phrase or f"status {response.status_code}", ""
+    return str(body.get("detail") or body.get("title") or response.reason_phrase), str(body.get("field") or "")

@@ -1,0 +1,1 @@
+"""The command that checks everything that Safelight needs."""

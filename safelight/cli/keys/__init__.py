@@ -1,0 +1,1 @@
+"""Commands that make, list and revoke API keys, straight in the store."""

@@ -1,0 +1,1 @@
+"""Commands that run Safelight itself, and look after its store."""

@@ -1,0 +1,52 @@
+"""The first picture: one job through the whole path, by the same client that people use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from safelight.cli.client.http import Client
+from safelight.cli.client.pictures import save_pictures
+from safelight.cli.client.progress import wait_for_end
+from safelight.cli.consoles import err, out
+from safelight.cli.exits import CommandError
+
+
+class FirstPicture:
+    """Renders on a thread of its own, so that the main thread is free for signals."""
+
+    def __init__(self, url: str, prompt: str, path: Path, done: Callable[[str], None]) -> None:
+        """``done`` is called when it is there, or when it failed."""
+        self._url = url
+        self._prompt = prompt
+        self._path = path
+        self._done = done
+        self._saved: list[Path] = []
+        self._error: CommandError | None = None
+        self._thread = threading.Thread(target=self._run, name="first-picture", daemon=True)
+
+    def start(self) -> None:
+        """Submit and watch it; returns at once."""
+        self._thread.start()
+
+    def tell(self) -> None:
+        """Print where the picture lies. Raises CommandError when there is none."""
+        if self._error is not None:
+            raise self._error
+        err().print(f"[green]✓[/] First picture: {self._prompt!r}", markup=True)
+        for path in self._saved:
+            out().print(str(path), markup=False, soft_wrap=True)
+
+    def _run(self) -> None:
+        try:
+            with Client(self._url) as client:
+                job = client.submit({"prompt": self._prompt})
+                job = wait_for_end(client, job)
+                self._saved = save_pictures(client, job, self._path)
+        except CommandError as error:
+            self._error = error
+        except Exception as error:
+            self._error = CommandError(f"no first picture: {type(error).__name__}: {error}")
+        finally:
+            self._done("first picture")
