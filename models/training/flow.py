@@ -38,10 +38,10 @@ class Batches:
         self.buckets = buckets
         self.tokens = tokens
         self.random = random.Random(seed)
-        self.weights = [len(bucket.latents) * token_count(bucket.size) for bucket in buckets]
+        self.weights = [len(bucket.latents) * token_count(bucket.size) ** 0.5 for bucket in buckets]
 
     def draw(self, *, late: bool, empty_share: float = EMPTY_SHARE) -> Batch:
-        """A batch; late in training the times lie nearer to noise, where layouts are settled."""
+        """A batch; late in training its times lie further from noise, where outlines are drawn."""
         bucket = self.random.choices(self.buckets, self.weights)[0]
         count = max(1, self.tokens // (token_count(bucket.size) + T5_TOKENS))
         indices = [self.random.randrange(len(bucket.latents)) for _ in range(count)]
@@ -61,7 +61,7 @@ class Batches:
 
 def flow_loss(parts: Parts, batches: Batches, spent: Callable[[], float]) -> torch.Tensor:
     """How far the predicted velocities are from the true ones."""
-    batch = batches.draw(late=spent() > 0.6)
+    batch = batches.draw(late=spent() > 0.65)
     pooled, states = parts.encode_text(batch.captions)
     predicted = predict(parts.transformer, batch, pooled, states)
     return (predicted - batch.velocity).square().mean()
@@ -82,8 +82,9 @@ def predict(transformer: Untyped, batch: Batch, pooled: torch.Tensor, states: to
 
 
 def sample_times(count: int, *, late: bool) -> torch.Tensor:
-    """Times from 0 (clean) to 1 (noise): mostly logit-normal, some uniform."""
-    times = torch.sigmoid(torch.randn(count) + (0.5 if late else 0.0))
+    """Times from 0 (clean) to 1 (noise): some uniform, most near noise, where captions decide most."""
+    mean, spread = (0.6, 1.2) if late else (1.2, 1.3)
+    times = torch.sigmoid(mean + spread * torch.randn(count))
     return torch.where(torch.rand(count) < UNIFORM_SHARE, torch.rand(count), times)
 
 

@@ -80,7 +80,7 @@ def sample_scene(rng: random.Random, width: int, height: int) -> Scene:
 def _alone(rng: random.Random, background: str, says_background: bool, width: int, height: int) -> Scene:
     position = rng.choice(POSITIONS) if rng.random() < 0.55 else None
     size = rng.choice(("small", "medium", "medium") if position else SIZES)
-    radius = ALONE_RADIUS[size] * rng.uniform(0.95, 1.05)
+    radius = ALONE_RADIUS[size] * rng.uniform(0.98, 1.02)
     x, y = _place(rng, position, radius, width, height)
     shape, colour = rng.choice(SHAPES), _other_colour(rng, background)
     thing = Thing(shape, colour, size, radius, x, y)
@@ -89,7 +89,7 @@ def _alone(rng: random.Random, background: str, says_background: bool, width: in
 
 def _place(rng: random.Random, position: str | None, radius: float, width: int, height: int) -> tuple[float, float]:
     """The centre of a lone thing: in the middle unless its position says otherwise."""
-    jitter_x, jitter_y = rng.uniform(-0.02, 0.02), rng.uniform(-0.02, 0.02)
+    jitter_x, jitter_y = rng.uniform(-0.01, 0.01), rng.uniform(-0.01, 0.01)
     named = position or "center"
     side = min(width, height)
     reach_x = 0.5 - (radius * 1.05 + EDGE_MARGIN) * side / width
@@ -101,14 +101,14 @@ def _place(rng: random.Random, position: str | None, radius: float, width: int, 
 
 def _pair(rng: random.Random, background: str, says_background: bool) -> Scene:
     relation = rng.choice(RELATIONS)
-    offset = PAIR_OFFSET + rng.uniform(-0.008, 0.008)
+    offset = PAIR_OFFSET + rng.uniform(-0.005, 0.005)
     sign = 1 if relation in ("right", "below") else -1
     things = []
     for direction in (sign, -sign):
         size = rng.choice(SIZES)
-        radius = PAIR_RADIUS[size] * rng.uniform(0.96, 1.04)
+        radius = PAIR_RADIUS[size] * rng.uniform(0.98, 1.02)
         along = 0.5 + direction * offset
-        across = 0.5 + rng.uniform(-0.03, 0.03)
+        across = 0.5 + rng.uniform(-0.01, 0.01)
         x, y = (across, along) if relation in ("above", "below") else (along, across)
         shape, colour = rng.choice(SHAPES), _other_colour(rng, background)
         things.append(Thing(shape, colour, size, radius, x, y))
