@@ -21,7 +21,7 @@ from safelight.config import ModelSettings
 from safelight.telemetry.metrics import DEVICE_SECONDS, STEPS
 
 _LATE_GRACE_S = 1.0  # what a step may take beyond the deadline before the job fails without waiting for the engine
-_HAND_BACK_GRACE_S = 5.0
+_HAND_BACK_GRACE_S = 2.0
 
 
 async def render_job(parts: Parts, held: HeldJob) -> Outcome:

@@ -34,7 +34,8 @@ class WorkerProcess:
     ``make_store`` gives a store that isn't open yet: it is opened on the event loop that Dramatiq's actors run on.
     The broker must be this worker's own; bell and progress channel are started and stopped by whoever made them,
     and must outlive ``stop()``. ``embedded`` says that no other process works on the store: what an earlier one
-    left behind is taken over at once.
+    left behind is taken over at once. An ``engine`` that is passed in has been started, and is stopped, by whoever
+    made it.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class WorkerProcess:
         self._bell = bell
         self._progress = progress
         self._embedded = embedded
+        self._own_engine = engine is None
         self.engine = engine or Engine(settings.models, settings.worker.device)
         self.id = uuid.uuid4()
         self._lifespan: Lifespan | None = None
@@ -75,12 +77,13 @@ class WorkerProcess:
         """
         lanes = self._settings.worker.lanes
         served = [name for name, model in self._settings.models.items() if model.lane in lanes]
-        self.engine.start(warm=served[:1])
+        if self._own_engine:
+            self.engine.start(warm=served[:1])
         try:
             declare_lanes(self._broker, lanes)
             self._serve(self.engine.wait_ready(_DEVICE_WAIT_S))
         except BaseException:
-            self.engine.stop()
+            self._stop_engine()
             raise
         _log.info("worker serves", action="worker.started", worker_id=str(self.id), lanes=lanes, models=served)
 
@@ -96,8 +99,12 @@ class WorkerProcess:
             self._lifespan.drain(grace)
             self._worker.stop(timeout=int(1000 * (grace + _SETTLE_S)))
             self._worker = None
-            self.engine.stop(_SETTLE_S)
+            self._stop_engine()
             _log.info("worker stopped", action="worker.stopped", worker_id=str(self.id))
+
+    def _stop_engine(self) -> None:
+        if self._own_engine and not self.engine.stop(_SETTLE_S):
+            _log.error("the engine does not stop", action="worker.engine_stuck", worker_id=str(self.id))
 
     def _serve(self, device: str) -> None:
         lanes = self._settings.worker.lanes
