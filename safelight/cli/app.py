@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from safelight.cli.client.jobs import jobs
+from safelight.cli.client.submit import submit
+from safelight.cli.keys.commands import keys
 from safelight.cli.server.api import api
 from safelight.cli.server.migrate import migrate
 from safelight.cli.server.up import up
@@ -14,9 +17,8 @@ from safelight.cli.version import print_version
 
 app = typer.Typer(
     name="safelight",
-    help="A durable render queue for diffusion models.",
     no_args_is_help=True,
-    pretty_exceptions_show_locals=False,
+    pretty_exceptions_show_locals=False,  # they hold keys and prompts
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -33,4 +35,7 @@ def safelight(
 app.command()(up)
 app.command()(api)
 app.command()(worker)
+app.command()(submit)
+app.add_typer(jobs, name="jobs")
+app.add_typer(keys, name="keys")
 app.command()(migrate)

@@ -31,7 +31,7 @@ def follow(client: Client, job_id: str) -> Iterator[Event]:
     """
     stream = _Stream(client, job_id)
     failures = 0
-    while not stream.ended:
+    while True:
         seen = stream.seen
         try:
             yield from stream.read()

@@ -1,0 +1,150 @@
+"""``safelight submit``: hand in a prompt."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from safelight.cli.consoles import err, out
+from safelight.cli.exits import ExitCode, RefusedError, reported
+from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
+
+if TYPE_CHECKING:
+    from safelight.cli.client.http import Client, Job
+
+
+class CacheChoice(StrEnum):
+    """How the request wants the cache (docs/cache.md)."""
+
+    USE = "use"
+    ANY = "any"
+    REFRESH = "refresh"
+    OFF = "off"
+
+
+class FormatChoice(StrEnum):
+    """File format of the pictures."""
+
+    PNG = "png"
+    JPEG = "jpeg"
+    WEBP = "webp"
+
+
+def submit(
+    prompt: Annotated[str, typer.Argument(help="What the picture shows.")],
+    model: Annotated[str | None, typer.Option("--model", "-m", help="Name or alias of a model.")] = None,
+    negative_prompt: Annotated[str | None, typer.Option(help="What it must not show.")] = None,
+    size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT in pixels.")] = None,
+    n: Annotated[int | None, typer.Option("-n", "--n", help="How many pictures, 1 to 10.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="Guidance scale.")] = None,
+    seed: Annotated[int | None, typer.Option(help="0 to 2^53-1; -1 or none draws one.")] = None,
+    priority: Annotated[int | None, typer.Option(help="0 to 9, higher is sooner; 5 by default.")] = None,
+    cache: Annotated[CacheChoice | None, typer.Option(help="How to use earlier pictures.")] = None,
+    picture_format: Annotated[FormatChoice | None, typer.Option("--format", help="File format.")] = None,
+    dim: Annotated[
+        list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="A dimension of the job; may be repeated.")
+    ] = None,
+    deadline: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
+    start_at: Annotated[str | None, typer.Option(help="Not before this time: RFC 3339, with a time zone.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the pictures, with a progress bar.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Save here (several: NAME-1, NAME-2…); implies --wait.")
+    ] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+    key: KeyOption = None,
+) -> None:
+    """Hand in a prompt. Prints the job's id, or with --wait where its pictures are."""
+    fields: dict[str, Any] = {
+        "prompt": prompt,
+        "model": model,
+        "negative_prompt": negative_prompt,
+        "size": size,
+        "n": n,
+        "steps": steps,
+        "guidance": guidance,
+        "seed": seed,
+        "priority": priority,
+        "cache": cache,
+        "format": picture_format,
+        "deadline_s": deadline,
+    }
+    with reported():
+        fields |= {"dimensions": dimensions_of(dim or []), "start_at": start_of(start_at)}
+        wanted = {name: value for name, value in fields.items() if value not in (None, {})}
+        _run(wanted, url, key, wait=wait or output is not None, output=output, as_json=as_json)
+
+
+def dimensions_of(pairs: list[str]) -> dict[str, str]:
+    """Dimensions out of NAME=VALUE. Raises RefusedError."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise RefusedError(f"--dim {pair!r} is not NAME=VALUE")
+        if name in found:
+            raise RefusedError(f"--dim {name} is given twice")
+        found[name] = value
+    return found
+
+
+def start_of(text: str | None) -> str | None:
+    """A time as RFC 3339. Raises RefusedError on one without a time zone."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise RefusedError(f"--start-at {text!r} is not a time like 2030-01-31T12:00:00Z") from error
+    if at.tzinfo is None:
+        raise RefusedError(f"--start-at {text!r} has no time zone; append Z or an offset like +02:00")
+    return at.isoformat()
+
+
+def _run(fields: dict[str, Any], url: str, key: str | None, *, wait: bool, output: Path | None, as_json: bool) -> None:
+    from safelight.cli.client.http import Client
+
+    with Client(url, key) as client:
+        job = client.submit(fields)
+        try:
+            saved = _finish(client, job, output) if wait else None
+        except KeyboardInterrupt:
+            err().print(
+                f"Not waiting any longer; the job goes on.\n  safelight jobs watch {job['id']}\n"
+                f"  safelight jobs cancel {job['id']}",
+                markup=False,
+            )
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        if as_json:
+            out().print_json(data=client.job(job["id"]) if wait else job)
+        elif saved is None:
+            _say_submitted(job)
+        else:
+            _say_saved(client, job, saved)
+
+
+def _finish(client: Client, job: Job, output: Path | None) -> list[Path]:
+    from safelight.cli.client.pictures import save_pictures
+    from safelight.cli.client.progress import wait_for_end
+
+    ended = wait_for_end(client, job)
+    return save_pictures(client, ended, output) if output is not None else []
+
+
+def _say_submitted(job: Job) -> None:
+    out().print(job["id"], markup=False)
+    err().print(f"{job['state']}; watch it:  safelight jobs watch {job['id']}", markup=False, soft_wrap=True)
+
+
+def _say_saved(client: Client, job: Job, saved: list[Path]) -> None:
+    if saved:
+        for path in saved:
+            out().print(f"[link={path.as_uri()}]{path}[/link]" if out().is_terminal else str(path), soft_wrap=True)
+        return
+    for image in client.job(job["id"])["images"]:
+        out().print(client.url + image["url"], markup=False, soft_wrap=True)
