@@ -1,0 +1,100 @@
+"""Jobs, workers and pictures for tests of stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from jobstore.ids import uuid7
+from jobstore.job import CacheOutcome, Job, JobRequest, NewJob, Picture, PictureFormat
+from jobstore.outputs import picture_key
+from jobstore.protocol import Finish, JobStore, Lease, Swept, Worker
+
+PRICE = Decimal("0.002")
+NOTHING = Decimal(0)
+LANE = "default"
+
+
+def new_job(fingerprint: str | None = None, *, lane: str = LANE, price: Decimal = PRICE, **request: Any) -> NewJob:
+    """A job of 64x64 pixels; with its own fingerprint unless one is named."""
+    job_id = uuid7()
+    own = fingerprint or f"f-{job_id}"
+    fields: dict[str, Any] = {
+        "model": "m",
+        "prompt": "a cat",
+        "width": 64,
+        "height": 64,
+        "steps": 4,
+        "seed": 1,
+    } | request
+    return NewJob(
+        id=job_id,
+        request=JobRequest(**fields),
+        lane=lane,
+        batch_key=str(fields["width"]),
+        fingerprint=own,
+        seedless_fingerprint=f"seedless-{own}",
+        price=price,
+        currency="USD",
+        dimensions={"team": "a"},
+    )
+
+
+def new_worker(*lanes: str) -> Worker:
+    """A worker process that has just started."""
+    return Worker(id=uuid7(), host="host", pid=1, device="cpu", lanes=lanes or (LANE,))
+
+
+def pictures(job_id: UUID, token: int, n: int = 1, fmt: PictureFormat = PictureFormat.PNG) -> tuple[Picture, ...]:
+    """Pictures as a worker that put them into the outputs would tell them."""
+    return tuple(
+        Picture(
+            index=index,
+            key=picture_key(job_id, token, index, fmt),
+            seed=index,
+            width=64,
+            height=64,
+            sha256=f"{index:064x}",
+            size_bytes=10,
+            media_type=fmt.media_type,
+        )
+        for index in range(n)
+    )
+
+
+def result(lease: Lease, cache: CacheOutcome = CacheOutcome.MISS) -> Finish:
+    """A finished render of a lease's job."""
+    return Finish(
+        pictures=pictures(lease.job.id, lease.token, lease.job.request.n, lease.job.request.format),
+        gpu_seconds=Decimal("0.5"),
+        device="cpu",
+        warnings=("the prompt was long",),
+        cache=cache,
+    )
+
+
+async def claimed(store: JobStore, worker: Worker, lanes: Sequence[str] = (LANE,)) -> Lease:
+    """The lease of the next job, which must be there."""
+    lease = await store.claim(worker, lanes)
+    assert lease is not None
+    return lease
+
+
+async def rendered(store: JobStore, worker: Worker) -> Job:
+    """The next job, rendered."""
+    lease = await claimed(store, worker)
+    settled = await store.finish(lease.token, result(lease))
+    assert settled is not None
+    return settled.job
+
+
+async def sweep(store: JobStore, *, lease_s: float = 60, ring_again_s: float = 60, max_rescues: int = 3) -> Swept:
+    """A sweep with the usual limits."""
+    return await store.sweep(lease_s=lease_s, ring_again_s=ring_again_s, max_rescues=max_rescues)
+
+
+async def states_told(store: JobStore, job_id: UUID) -> list[str]:
+    """The states that a job's events tell, in order."""
+    return [event.data["state"] for event in await store.events(job_id)]
