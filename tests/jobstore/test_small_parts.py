@@ -44,7 +44,8 @@ def test_a_third_party_store_is_found_by_its_scheme(monkeypatch: pytest.MonkeyPa
     """An entry point is all it takes."""
     offered = EntryPoints([EntryPoint("mem", "tests.jobstore.test_small_parts:made", registry.STORES)])
     monkeypatch.setattr(registry, "entry_points", lambda group: offered.select(group=group))
-    assert registry.open_store("mem://x") == ("made", "mem://x")
+    opened: object = registry.open_store("mem://x")
+    assert opened == ("made", "mem://x")
     with pytest.raises(UnknownSchemeError, match="there are: mem"):
         registry.open_store("other://x")
 
