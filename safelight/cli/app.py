@@ -8,6 +8,7 @@ import typer
 
 from safelight.cli.client.jobs import jobs
 from safelight.cli.client.submit import submit
+from safelight.cli.doctor.command import doctor
 from safelight.cli.keys.commands import keys
 from safelight.cli.server.api import api
 from safelight.cli.server.migrate import migrate
@@ -39,3 +40,4 @@ app.command()(submit)
 app.add_typer(jobs, name="jobs")
 app.add_typer(keys, name="keys")
 app.command()(migrate)
+app.command()(doctor)
