@@ -10,12 +10,14 @@ from dramatiq import Broker
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
 
 from actors.broker import bell_message, queue_name
+from actors.room import QueueRoom
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import BELLS
 
 _log = get_logger(__name__)
 
 _IDLE_S = 5.0
+_QUEUE_LIMIT = 50_000
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 
@@ -23,12 +25,13 @@ _LONGEST_PAUSE_S = 5.0
 class BrokerBell:
     """A bell (``jobstore.live.Bell``) that publishes through a Dramatiq broker.
 
-    While the broker is away up to ``capacity`` bells wait; more are dropped and counted: the sweeper rings again for
-    every job that nobody came for.
+    A lane's queue takes no more than 50,000 bells, and up to ``capacity`` wait here while the broker is away; more are
+    dropped and counted: the sweeper rings again for every job that nobody came for.
     """
 
     def __init__(self, broker: Broker, capacity: int = 10_000) -> None:
         self._broker = broker
+        self._room = QueueRoom(broker, limit=_QUEUE_LIMIT)
         self._waiting: queue.Queue[str | None] = queue.Queue(capacity)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
@@ -59,7 +62,7 @@ class BrokerBell:
         self._disconnect()
 
     def _delivered(self, lane: str) -> bool:
-        """Publish, trying again until it works; False where the bell is stopped meanwhile."""
+        """Publish, trying again until it works or is not wanted; False where the bell is stopped meanwhile."""
         pause = _FIRST_PAUSE_S
         while not self._published(lane):
             if self._stopping.wait(pause):
@@ -79,6 +82,9 @@ class BrokerBell:
 
     def _published(self, lane: str) -> bool:
         try:
+            if self._room.full(lane):
+                BELLS.labels("dropped").inc()
+                return True
             self._broker.declare_queue(queue_name(lane))
             self._broker.enqueue(bell_message(lane))
         except Exception as error:

@@ -40,8 +40,9 @@ def make_broker(url: str) -> Broker:
         return StubBroker(middleware=middleware)
     if urlsplit(url).scheme not in ("amqp", "amqps"):
         raise BrokerSetupError("broker: expected 'memory' or a URL like amqp://host")
-    broker = RabbitmqBroker(url=url, middleware=middleware, confirm_delivery=True)
-    broker.parameters = connection_parameters(url)
+    parameters = connection_parameters(url)
+    broker = RabbitmqBroker(middleware=middleware, confirm_delivery=True)
+    broker.parameters = parameters  # its constructor takes a URL or parameters, not the one improved by the other
     return broker
 
 
