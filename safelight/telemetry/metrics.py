@@ -24,3 +24,9 @@ BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dr
 SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))
 LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
 STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
+REQUEST_SECONDS = Histogram(
+    "safelight_http_request_seconds",
+    "From request to the answer's end, in seconds; streams count whole.",
+    ("method", "route", "status"),
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60),
+)

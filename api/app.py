@@ -1,0 +1,110 @@
+"""The Litestar application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from litestar import Litestar, Router
+from litestar.datastructures import State
+from litestar.di import Provide
+from litestar.types import ControllerRouterHandler
+
+from api.auth import needs_key
+from api.events import watch_job
+from api.frame import Application
+from api.health import Backlog, healthz, livez, metrics, readyz
+from api.images import read_image
+from api.jobs import cancel_job, list_jobs, list_models, read_job, retry_job, submit_job
+from api.keyring import KeyRing, require_keys
+from api.live import LiveProgress
+from api.openapi import ApiDocument
+from api.pages import asset, documentation, openapi_document, playground
+from api.problems import EXCEPTION_HANDLERS
+from api.services import Services
+from api.shutdown import on_termination
+from api.tail import Tail
+from jobstore.live import Bell, Progress, ProgressChannel
+from jobstore.outputs import Outputs
+from jobstore.protocol import JobStore
+from safelight.config import Settings
+
+
+def create_app(
+    settings: Settings, *, store: JobStore, outputs: Outputs, bell: Bell, progress: ProgressChannel
+) -> Litestar:
+    """The API over an unopened ``store``: its lifespan opens it, listens to ``progress``, and closes both again.
+
+    ``app.state.services.tail.close()`` ends all event streams; SIGTERM and SIGINT do so by themselves when the
+    application runs in the main thread. Starting raises ConfigError where ``require_keys`` does.
+    """
+    services = Services(
+        settings=settings,
+        store=store,
+        outputs=outputs,
+        bell=bell,
+        live=LiveProgress(),
+        tail=Tail(store, settings.server.max_streams),
+        keys=KeyRing(store, settings.server.host),
+    )
+    backlog = Backlog(store, settings.lanes)
+    v1 = Router(
+        "/v1",
+        guards=[needs_key],
+        security=[{"key": []}, {}],
+        route_handlers=[submit_job, read_job, list_jobs, cancel_job, retry_job, watch_job, read_image, list_models],
+    )
+    described: list[ControllerRouterHandler] = [v1, livez, readyz, healthz, metrics]
+    document = ApiDocument(described)
+    return Application(
+        route_handlers=[*described, playground, asset, documentation, openapi_document],
+        dependencies={
+            "services": Provide(lambda: services, sync_to_thread=False),
+            "backlog": Provide(lambda: backlog, sync_to_thread=False),
+            "document": Provide(lambda: document, sync_to_thread=False),
+        },
+        exception_handlers=EXCEPTION_HANDLERS,
+        lifespan=[_lifespan_of(services, progress)],
+        openapi_config=None,
+        request_max_body_size=settings.server.body_limit_bytes,
+        state=State({"services": services}),
+        logging_config=None,
+    )
+
+
+def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
+    """Everything that is open while the application serves, closed in reverse order."""
+
+    @asynccontextmanager
+    async def lifespan(_app: Litestar) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def hear(message: Progress) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody watches any more
+                loop.call_soon_threadsafe(_note, services, message)
+
+        async with AsyncExitStack() as stack:
+            await services.store.open()
+            stack.push_async_callback(services.store.close)
+            await require_keys(services.settings.server.host, services.store)
+            stack.callback(progress.listen(hear))
+            reader = asyncio.create_task(services.tail.run(), name="event-tail")
+            stack.push_async_callback(_stop, reader)
+            stack.callback(services.tail.close)
+            stack.enter_context(on_termination(services.tail.close))
+            yield
+
+    return lifespan
+
+
+def _note(services: Services, message: Progress) -> None:
+    services.live.note(message)
+    services.tail.note(message)
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,27 @@
+"""A job's dimensions: from the body, and from ``x-bf-dim-<name>`` headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from api.problems import invalid
+
+_PREFIX = "x-bf-dim-"
+_NAME = re.compile(r"[a-z0-9_-]{1,64}", re.ASCII)
+_MAX_COUNT = 16
+_MAX_VALUE = 256
+
+
+def gather_dimensions(body: Mapping[str, str], headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Both together; where both name one, the body's counts. Raises ProblemError naming the dimension."""
+    found = {name.lower().removeprefix(_PREFIX): value for name, value in headers if name.lower().startswith(_PREFIX)}
+    found.update(body)
+    if len(found) > _MAX_COUNT:
+        raise invalid("dimensions", f"a job has at most {_MAX_COUNT} dimensions")
+    for name, value in found.items():
+        if not _NAME.fullmatch(name):
+            raise invalid("dimensions", "a dimension's name is 1 to 64 characters of a-z, 0-9, _ and -")
+        if len(value) > _MAX_VALUE or "\0" in value:
+            raise invalid(f"dimensions.{name}", f"a value has at most {_MAX_VALUE} characters, and no U+0000")
+    return found

@@ -1,0 +1,141 @@
+"""A job's events as a stream (Server-Sent Events, WHATWG HTML, 9.2)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, get
+from litestar.params import HeaderParameter, QueryParameter
+from litestar.response import Stream
+
+from api.auth import find_job
+from api.openapi import JobId, ServicesDependency, answers
+from api.problems import ProblemError, invalid
+from api.services import Services
+from api.views import job_view, progress_view
+from jobstore.job import Job, JobEvent, JobState
+from jobstore.live import Progress
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
+
+_RETRY_MS = 2000
+_SEQ_LIMIT = 2**63
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+_BUSY = {"Retry-After": "5"}
+
+
+@get(
+    "/jobs/{job_id:str}/events",
+    summary="Watch a job",
+    media_type="text/event-stream",
+    responses=answers(400, 404),
+)
+async def watch_job(
+    job_id: JobId,
+    request: Request[Any, Any, Any],
+    services: ServicesDependency,
+    last_event_id: Annotated[
+        str | None, QueryParameter(name="last_event_id", description="Only events after this one.")
+    ] = None,
+    last_event_header: Annotated[
+        str | None, HeaderParameter(name="Last-Event-ID", description="The same, as browsers send it.")
+    ] = None,
+) -> Stream:
+    """`state` and `done` are durable and have an `id:`; `progress` is live only. The stream ends with the job."""
+    after = _sequence(last_event_header or last_event_id)
+    job = await find_job(request, job_id)
+    if services.tail.full:
+        raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
+    return Stream(JobStream(services, job, after).frames(), media_type="text/event-stream", headers=_HEADERS)
+
+
+class JobStream:
+    """One client's view of one job, from event ``after`` on."""
+
+    def __init__(self, services: Services, job: Job, after: int) -> None:
+        """Nothing is read before the first frame is asked for."""
+        self._services = services
+        self._job = job
+        self._after = after
+        self._fraction = -1.0
+        self._ended = False
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Frames until the job or the process ends. No database connection is held between them."""
+        inbox = self._services.tail.subscribe(self._watched())
+        try:
+            yield f"retry: {_RETRY_MS}\n\n".encode()
+            await self._services.tail.reading()
+            for frame in [*await self._replay(), *self._latest()]:
+                yield frame
+            while not self._ended and not self._services.tail.closed:
+                came = await inbox.wait(self._services.heartbeat_s)
+                mail = inbox.drain()
+                if mail.overflowed:
+                    yield _frame("resync", {})
+                starting = bool(mail.progress) and self._job.state is not JobState.RUNNING
+                if starting or not came:
+                    for frame in await self._replay():
+                        yield frame
+                for frame in self._steps(mail.progress):
+                    yield frame
+                if mail.changed or mail.overflowed:
+                    for frame in await self._replay():
+                        yield frame
+                if not came:
+                    yield b": heartbeat\n\n"
+                inbox.job_ids = self._watched()
+        except Exception as error:  # the client comes back and goes on after the last id
+            _log.warning("stream broke off", action="events.broke_off", error=type(error).__name__)
+        finally:
+            self._services.tail.unsubscribe(inbox)  # no await here: a canceled stream would never get past it
+
+    def _watched(self) -> frozenset[Any]:
+        return frozenset(known for known in (self._job.id, self._job.leader_id) if known is not None)
+
+    async def _replay(self) -> list[bytes]:
+        """The durable events that the client has not seen."""
+        if self._ended:
+            return []
+        events = await self._services.store.events(self._job.id, self._after)
+        self._job = await self._services.store.get(self._job.id)
+        self._ended = self._job.state.terminal and (not events or events[-1].kind == "done")
+        return [*self._durable(events)]
+
+    def _durable(self, events: tuple[JobEvent, ...]) -> Iterator[bytes]:
+        if not events and self._ended:
+            yield _frame("done", job_view(self._job, self._services.live))
+        for event in events:
+            self._after = event.seq
+            if event.data.get("state") != JobState.RUNNING:
+                self._fraction = -1.0
+            if event is events[-1] and self._ended:
+                yield _frame("done", job_view(self._job, self._services.live), event.seq)
+            else:  # the end of an attempt that was redriven is a change of state like others
+                yield _frame("state", {**event.data, "at": event.at}, event.seq)
+
+    def _latest(self) -> Iterator[bytes]:
+        known = None if self._ended else self._services.live.of(self._job)
+        return self._steps((known,) if known else ())
+
+    def _steps(self, progress: tuple[Progress, ...]) -> Iterator[bytes]:
+        for step in progress:
+            if self._job.state is JobState.RUNNING and step.fraction > self._fraction:
+                self._fraction = step.fraction
+                yield _frame("progress", progress_view(step))
+
+
+def _sequence(text: str | None) -> int:
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text[:20]) < _SEQ_LIMIT):
+        raise invalid("last_event_id", "last_event_id must be the id of an event")
+    return int(text[:20])
+
+
+def _frame(event: str, data: object, seq: int | None = None) -> bytes:
+    identity = b"" if seq is None else b"id: %d\n" % seq
+    return b"event: %s\n%sdata: %s\n\n" % (event.encode(), identity, msgspec.json.encode(data))

@@ -1,0 +1,89 @@
+"""What goes around every request: its id, security headers, one line in the access log, and one sample."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from litestar import Litestar
+from litestar.datastructures import MutableScopeHeaders
+from litestar.types import HTTPScope, Message, Scope, Send
+
+from safelight.telemetry import get_logger
+from safelight.telemetry.metrics import REQUEST_SECONDS
+
+_log = get_logger("api.access")
+
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+_SECURITY = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
+
+
+class Application(Litestar):
+    """A Litestar application that frames every HTTP request, those that match no route included."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """ASGI entry point."""
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+            return
+        request_id = _request_id(scope)
+        scope.setdefault("state", {})["request_id"] = request_id
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=request_id)
+        seen = _Seen(scope, send, request_id)
+        try:
+            await super().__call__(scope, receive, seen.send)
+        finally:
+            seen.report()
+
+
+class _Seen:
+    """Looks at what is sent, and adds the headers."""
+
+    def __init__(self, scope: HTTPScope, send: Send, request_id: str) -> None:
+        self._scope = scope
+        self._send = send
+        self._request_id = request_id
+        self._start = time.perf_counter()
+        self._status = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            headers = MutableScopeHeaders.from_message(message)
+            headers["x-request-id"] = self._request_id
+            for name, value in _SECURITY.items():
+                headers.setdefault(name, value)
+            headers.setdefault("Content-Security-Policy", _NO_CONTENT_POLICY)
+        await self._send(message)
+
+    def report(self) -> None:
+        seconds = time.perf_counter() - self._start
+        method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
+        route = str(self._scope.get("path_template") or "none")
+        REQUEST_SECONDS.labels(method, route, str(self._status)).observe(seconds)
+        _log.info(
+            "request answered",
+            action="api.request",
+            method=method,
+            path=self._scope["path"][:200],
+            status=self._status,
+            duration_ms=round(seconds * 1000, 1),
+        )
+
+
+def _request_id(scope: Scope) -> str:
+    """The client's id if it is short and plain, else a fresh one."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    return given.decode() if _REQUEST_ID.fullmatch(given) else uuid4().hex

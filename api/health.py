@@ -1,0 +1,100 @@
+"""Probes, and metrics for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from litestar import Response, get
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from api.auth import needs_admin
+from api.openapi import ServicesDependency, answers
+from api.problems import ProblemError
+from api.schemas import Health, PartHealth
+from api.services import Services
+from jobstore.job import JobState
+from jobstore.protocol import JobStore
+from safelight import __version__
+from safelight.telemetry import get_logger
+from safelight.telemetry.metrics import JOBS_UNFINISHED
+
+_log = get_logger(__name__)
+
+_LIMIT_S = 3.0
+_COUNTS_TTL_S = 5.0
+_UNFINISHED = tuple(state for state in JobState if not state.terminal)
+
+
+@get("/livez", summary="Is the process alive?", responses=answers(always=(500,)))
+async def livez() -> dict[str, str]:
+    """The process runs and its loop turns; nothing else is asked."""
+    return {"status": "ok"}
+
+
+@get("/readyz", summary="Can it serve?", responses=answers(always=(500, 503)))
+async def readyz(services: ServicesDependency) -> Health:
+    """The store answers with its schema up to date, and the outputs can be written and read; 503 says what fails."""
+    health = await _examine(services)
+    failing = "; ".join(f"{part.name}: {part.detail}" for part in health.parts if not part.ok)
+    if failing:
+        raise ProblemError(503, "not_ready", failing, headers={"Retry-After": "5"})
+    return health
+
+
+@get("/healthz", summary="How is every part?", responses=answers(always=(500,)))
+async def healthz(services: ServicesDependency) -> Health:
+    """Every part, for people; always 200."""
+    return await _examine(services)
+
+
+class Backlog:
+    """Fills ``safelight_jobs_unfinished`` from the store, at most every ``_COUNTS_TTL_S`` seconds."""
+
+    def __init__(self, store: JobStore, lanes: tuple[str, ...]) -> None:
+        """``lanes`` are those of the settings: they are there with 0 before the first job."""
+        self._store = store
+        self._lanes = lanes
+        self._refreshed = -_COUNTS_TTL_S
+
+    async def refresh(self) -> None:
+        """Ask again if the numbers are old; the metrics stay as they are while the store can't be reached."""
+        if time.monotonic() - self._refreshed < _COUNTS_TTL_S:
+            return
+        self._refreshed = time.monotonic()
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                counts = {(count.lane, count.state): count.count for count in await self._store.counts()}
+        except Exception as error:  # metrics must answer when the store does not
+            _log.warning("backlog not counted", action="metrics.counts_failed", error=type(error).__name__)
+            return
+        for lane in {*self._lanes, *(lane for lane, _ in counts)}:
+            for state in _UNFINISHED:
+                JOBS_UNFINISHED.labels(lane, state.value).set(counts.get((lane, state), 0))
+
+
+@get("/metrics", guards=[needs_admin], media_type=CONTENT_TYPE_LATEST, summary="Metrics", responses=answers(403))
+async def metrics(backlog: NamedDependency[SkipValidation[Backlog]]) -> Response[bytes]:
+    """Prometheus' text format."""
+    await backlog.refresh()
+    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _examine(services: Services) -> Health:
+    probes = {"store": services.store.ping, "outputs": services.outputs.ping}
+    parts = await asyncio.gather(*(_probe(name, ping) for name, ping in probes.items()))
+    ok = all(part.ok for part in parts)
+    return Health(status="ok" if ok else "failing", version=__version__, parts=tuple(parts))
+
+
+async def _probe(name: str, ping: Callable[[], Awaitable[None]]) -> PartHealth:
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            await ping()
+    except Exception as error:  # whatever it is, it is what the probe is there to tell
+        _log.warning("a part fails", action="health.failing", part=name, error=type(error).__name__, reason=str(error))
+        return PartHealth(name=name, ok=False, detail=f"fails with {type(error).__name__}; the log says more")
+    return PartHealth(name=name, ok=True, detail="answers")

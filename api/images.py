@@ -1,0 +1,57 @@
+"""The pictures of a job."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, Response, get
+from litestar.params import PathParameter
+
+from api.auth import find_job
+from api.openapi import JobId, ServicesDependency, answers, picture_answers
+from api.problems import ProblemError
+from jobstore.errors import OutputNotFoundError
+from jobstore.job import Job, JobState, Picture
+
+_CACHING = "private, max-age=31536000, immutable"
+
+Index = Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+$")]
+
+
+@get(
+    "/jobs/{job_id:str}/images/{index:str}",
+    summary="Fetch a picture",
+    media_type="image/png",
+    responses=answers(404, 409) | picture_answers(),
+)
+async def read_image(
+    job_id: JobId, index: Index, request: Request[Any, Any, Any], services: ServicesDependency
+) -> Response[bytes]:
+    """The picture's file, cacheable for ever; 409 while the job has not succeeded, 304 to a matching If-None-Match."""
+    job = await find_job(request, job_id)
+    picture = _find(job, index)
+    headers = {"ETag": f'"{picture.sha256}"', "Cache-Control": _CACHING}
+    if _matches(request.headers.get("if-none-match", ""), picture.sha256):
+        return Response(b"", status_code=304, headers=headers, media_type=picture.media_type)
+    try:
+        data = await services.outputs.get(picture.key)
+    except OutputNotFoundError:
+        raise ProblemError(404, "image_purged", "the picture was deleted from the outputs") from None
+    name = f"{job.id}-{picture.index}.{picture.media_type.removeprefix('image/')}"
+    headers["Content-Disposition"] = f'inline; filename="{name}"'
+    return Response(bytes(data), headers=headers, media_type=picture.media_type)
+
+
+def _find(job: Job, index: str) -> Picture:
+    if job.state is not JobState.SUCCEEDED:
+        raise ProblemError(409, "job_not_succeeded", f"the job is {job.state.value}: it has no pictures")
+    for picture in job.pictures:
+        if str(picture.index) == index:
+            return picture
+    raise ProblemError(404, "image_not_found", f"the job has pictures 0 to {len(job.pictures) - 1}")
+
+
+def _matches(condition: str, digest: str) -> bool:
+    """RFC 9110, 13.1.2: any of the listed tags, or a star; weak comparison."""
+    tags = {tag.strip().removeprefix("W/") for tag in condition.split(",")}
+    return "*" in tags or f'"{digest}"' in tags

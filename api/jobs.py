@@ -1,0 +1,109 @@
+"""Submit, read, list, cancel and retry jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, Response, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from api.auth import find_job, viewer
+from api.decoding import SubmitBody
+from api.dimensions import gather_dimensions
+from api.openapi import JobId, ServicesDependency, answers
+from api.problems import invalid
+from api.resolve import names_no_seed, resolve
+from api.schemas import JobList, JobView, ModelList, SubmitRequest
+from api.submitting import accept
+from api.views import job_view, model_list
+from jobstore.job import JobState
+from jobstore.protocol import JobFilter
+
+AnyRequest = Request[Any, Any, Any]
+
+
+@post(
+    "/jobs",
+    status_code=202,
+    dto=SubmitBody,
+    return_dto=None,
+    summary="Submit a job",
+    responses=answers(400, 404, 413, done=JobView),
+)
+async def submit_job(
+    data: JSONBody[SubmitRequest], request: AnyRequest, services: ServicesDependency
+) -> Response[JobView]:
+    """Hand in a prompt and get a ticket: 202 while there is something to render, 200 when the cache had it."""
+    key = viewer(request)
+    dimensions = gather_dimensions(data.dimensions, request.headers.multi_items())
+    new = resolve(data, dimensions, key.id if key else None, services.settings)
+    job = await accept(services, new, seed_drawn=names_no_seed(data))
+    return Response(
+        job_view(job, services.live),
+        status_code=200 if job.state is JobState.SUCCEEDED else 202,
+        headers={"Location": f"/v1/jobs/{job.id}"},
+    )
+
+
+@get("/jobs/{job_id:str}", summary="Read a job", responses=answers(404))
+async def read_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
+    """The job as it stands, with live progress while it runs."""
+    return job_view(await find_job(request, job_id), services.live)
+
+
+@get("/jobs", summary="List jobs", responses=answers(400))
+async def list_jobs(
+    request: AnyRequest,
+    services: ServicesDependency,
+    in_state: Annotated[JobState | None, QueryParameter(name="state", description="Only jobs in this state.")] = None,
+    model: Annotated[
+        str | None,
+        QueryParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$", description="Only jobs of this model."),
+    ] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
+    cursor: Annotated[
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+    ] = None,
+) -> JobList:
+    """Jobs newest first: those of the key that asks, all of them for an admin key."""
+    key = viewer(request)
+    found = services.settings.find_model(model) if model else None
+    where = JobFilter(
+        state=in_state,
+        model=found[0] if found else model,
+        key_id=None if key is None or key.admin else key.id,
+        limit=limit,
+        cursor=cursor,
+    )
+    try:
+        page = await services.store.list_jobs(where)
+    except ValueError:
+        raise invalid("cursor", "cursor is not one that a page gave") from None
+    views = tuple(job_view(job, services.live) for job in page.jobs)
+    return JobList(data=views, next_cursor=page.next_cursor)
+
+
+@post("/jobs/{job_id:str}/cancel", status_code=200, summary="Cancel a job", responses=answers(404))
+async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
+    """Cancel; asking again changes nothing. A running job ends at its next step: watch its state."""
+    job = await find_job(request, job_id)
+    settled = await services.store.cancel(job.id)
+    for lane in settled.ring:
+        services.bell.ring(lane)
+    return job_view(settled.job, services.live)
+
+
+@post("/jobs/{job_id:str}/retry", status_code=200, summary="Retry a failed or dead job", responses=answers(404, 409))
+async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
+    """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""
+    job = await find_job(request, job_id)
+    settled = await services.store.retry(job.id)
+    for lane in settled.ring:
+        services.bell.ring(lane)
+    return job_view(settled.job, services.live)
+
+
+@get("/models", summary="List models", responses=answers())
+async def list_models(services: ServicesDependency) -> ModelList:
+    """The models on offer, in OpenAI's form."""
+    return model_list(services.settings)

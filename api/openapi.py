@@ -1,0 +1,85 @@
+"""How the API describes itself: every endpoint with every answer it can give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from litestar import Litestar
+from litestar.di import NamedDependency, Provide
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.params import PathParameter, SkipValidation
+from litestar.types import ControllerRouterHandler
+
+from api.problems import MEDIA_TYPE, Problem
+from api.services import Services
+from safelight import __version__
+
+JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})]
+ServicesDependency = NamedDependency[SkipValidation[Services]]
+
+_DETAILS = {
+    400: "The request can't be taken; `field` names what is to blame.",
+    401: "An API key is needed, or the one sent doesn't count.",
+    403: "The key may not do this.",
+    404: "No such job, picture or model (or not one of this key's).",
+    405: "The method is not possible here.",
+    409: "The job's state does not allow it.",
+    413: "The body is larger than this server takes.",
+    500: "Something went wrong on the server's side.",
+    503: "The store or the outputs can't be reached; try again after `Retry-After` seconds.",
+}
+_ALWAYS = (401, 500, 503)
+
+
+def answers(*statuses: int, done: Any = None, always: tuple[int, ...] = _ALWAYS) -> dict[int, ResponseSpec]:
+    """Documented problems of a route; ``done`` is what it answers with 200 where that isn't its usual status."""
+    specs = {
+        status: ResponseSpec(
+            Problem,
+            description=_DETAILS.get(status, HTTPStatus(status).description),
+            media_type=MEDIA_TYPE,
+            generate_examples=False,
+        )
+        for status in sorted({400, *statuses, *always})  # without 400 Litestar would document a shape of its own
+    }
+    if done is not None:
+        specs[200] = ResponseSpec(done, description="Done already: found in the cache.", generate_examples=False)
+    # Without this entry Litestar would document its own error shape for 400.
+    specs.setdefault(
+        400, ResponseSpec(Problem, description=_DETAILS[400], media_type=MEDIA_TYPE, generate_examples=False)
+    )
+    return specs
+
+
+class ApiDocument:
+    """The OpenAPI document, made when it is first asked for."""
+
+    def __init__(self, routes: Sequence[ControllerRouterHandler]) -> None:
+        """``routes`` are those that the document describes."""
+        self._routes = routes
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """The document. Litestar can't make one without mounting pages of its own, so an application that never
+        serves makes it."""
+        scheme = SecurityScheme(type="http", scheme="bearer", description="An API key, where the server wants one.")
+        config = OpenAPIConfig(
+            title="Safelight",
+            version=__version__,
+            description="A durable render queue for diffusion models.",
+            components=Components(security_schemes={"key": scheme}),
+            use_handler_docstrings=True,
+        )
+        unused = {"services": Provide(dict, sync_to_thread=False), "backlog": Provide(dict, sync_to_thread=False)}
+        app = Litestar(self._routes, openapi_config=config, dependencies=unused, logging_config=None)
+        return app.openapi_schema.to_schema()
+
+
+def picture_answers() -> dict[int, ResponseSpec]:
+    """What else than ``image/png`` a picture route answers."""
+    return {304: ResponseSpec(None, description="The picture the client has is the right one.")}

@@ -1,0 +1,158 @@
+"""Every error's one shape: RFC 9457 ``application/problem+json``, with an OpenAI-shaped ``error`` beside."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import psycopg
+from litestar import Request, Response
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.types import ExceptionHandlersMap
+from msgspec import Struct
+
+from jobstore.errors import IllegalTransitionError, JobNotFoundError
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+_CODES = {
+    400: "invalid_request",
+    401: "invalid_api_key",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    413: "body_too_large",
+    503: "unavailable",
+}
+_FIELD = re.compile(r" - at `\$\.([^`.\[]+)[^`]*`$")
+_UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
+_MISSING_FIELD = re.compile(r"missing required field `([^`]*)`")
+
+
+class OpenAIError(Struct, frozen=True, kw_only=True):
+    """The error as OpenAI's clients read it; all four members are always there."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong. ``field`` names the part of the request that is to blame, where there is one."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    error: OpenAIError
+    field: str | None = None
+
+
+class ProblemError(HTTPException):
+    """Raise it to answer with a problem."""
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, field: str | None = None, headers: dict[str, str] | None = None
+    ) -> None:
+        """``code`` is stable and for programs, ``detail`` for people."""
+        super().__init__(detail=detail, status_code=status, headers=headers)
+        self.code = code
+        self.field = field
+
+
+def invalid(field: str, detail: str) -> ProblemError:
+    """A 400 that names ``field``."""
+    return ProblemError(400, "invalid_request", detail, field=field)
+
+
+def not_found() -> ProblemError:
+    """The one answer for jobs that don't exist, and for those of another key."""
+    return ProblemError(404, "job_not_found", "no job with that id")
+
+
+def from_decoding(error: Exception) -> ProblemError:
+    """A 400 out of msgspec's message, with the field's name where the message tells it."""
+    text = str(error)
+    unknown, missing, found = (pattern.search(text) for pattern in (_UNKNOWN_FIELD, _MISSING_FIELD, _FIELD))
+    if unknown:
+        return invalid(unknown[1], f"there is no field {unknown[1]!r}")
+    if missing:
+        return invalid(missing[1], f"{missing[1]} is missing")
+    if found:
+        return invalid(found[1], f"{found[1]}: {text[: found.start()]}")
+    return ProblemError(400, "invalid_json", f"the body is not a JSON object that can be read: {text}")
+
+
+def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
+    kind = "server_error" if error.status_code >= 500 else "invalid_request_error"
+    problem = Problem(
+        type=f"urn:safelight:problem:{error.code}",
+        title=HTTPStatus(error.status_code).phrase,
+        status=error.status_code,
+        detail=error.detail,
+        instance=request.scope["path"][:500],
+        request_id=str(request.scope["state"].get("request_id", "")),
+        field=error.field,
+        error=OpenAIError(message=error.detail, type=kind, param=error.field, code=error.code),
+    )
+    return Response(problem, status_code=error.status_code, media_type=MEDIA_TYPE, headers=error.headers)
+
+
+def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+    if isinstance(error, ProblemError):
+        return _respond(request, error)
+    if error.status_code >= 500:
+        return _unexpected(request, error)
+    if isinstance(error, ValidationException):
+        return _respond(request, _from_validation(request, error))
+    detail = {
+        404: "nothing is served under this path",
+        405: f"{request.scope['method'][:20]} is not possible here",
+        413: "the body is larger than this server takes",
+    }.get(error.status_code, error.detail)
+    code = _CODES.get(error.status_code, "invalid_request")
+    return _respond(request, ProblemError(error.status_code, code, detail, headers=error.headers))
+
+
+def _from_validation(request: Request[Any, Any, Any], error: ValidationException) -> ProblemError:
+    first = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
+    name = str(first.get("key", ""))
+    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
+    kwarg = parameter.kwarg_definition if parameter else None
+    field = getattr(kwarg, "name", None) or name
+    if not field:
+        return ProblemError(400, "invalid_request", "a parameter is missing or can't be read")
+    return invalid(field, f"{field}: {first.get('message', 'is not valid')}")
+
+
+def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
+    if isinstance(error, (psycopg.OperationalError, ConnectionError, TimeoutError)):
+        _log.error("a part can't be reached", action="api.unavailable", error=type(error).__name__)
+        detail = "the store or the outputs can't be reached at the moment"
+        return _respond(request, ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}))
+    _log.error("request failed", action="api.failed", exc_info=error)
+    detail = "something went wrong on our side; the request id finds it in the log"
+    return _respond(request, ProblemError(500, "internal_error", detail))
+
+
+def _missing(request: Request[Any, Any, Any], _error: JobNotFoundError) -> Response[Problem]:
+    return _respond(request, not_found())
+
+
+def _conflict(request: Request[Any, Any, Any], error: IllegalTransitionError) -> Response[Problem]:
+    return _respond(request, ProblemError(409, "illegal_transition", str(error)))
+
+
+EXCEPTION_HANDLERS: ExceptionHandlersMap = {
+    HTTPException: _http,
+    JobNotFoundError: _missing,
+    IllegalTransitionError: _conflict,
+    Exception: _unexpected,
+}

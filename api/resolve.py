@@ -1,0 +1,153 @@
+"""From what a client sent to what the store accepts: defaults, limits, price, fingerprints."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import msgspec
+
+from api.problems import ProblemError, invalid
+from api.schemas import SubmitRequest
+from jobstore.fingerprint import batch_key, fingerprints
+from jobstore.ids import uuid7
+from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob
+from safelight.config import ModelSettings, Settings
+
+_SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
+_START_LIMIT = timedelta(days=30)
+_RANDOM = random.SystemRandom()
+
+
+def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID | None, settings: Settings) -> NewJob:
+    """The job that ``submit`` asks for. Raises ProblemError naming the field that can't be taken."""
+    name, model = _model(submit, settings)
+    width, height = _size(submit.size or model.usual_size, model)
+    request = JobRequest(
+        model=name,
+        prompt=_prompt(submit, settings),
+        negative_prompt=_negative_prompt(submit, name, model, settings),
+        width=width,
+        height=height,
+        n=_at_most("n", submit.n, settings.jobs.max_images),
+        steps=_at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps),
+        guidance=model.default_guidance if submit.guidance is None else submit.guidance,
+        seed=_RANDOM.randrange(SEED_LIMIT) if names_no_seed(submit) else _seed(submit),
+        priority=submit.priority,
+        cache=_cache(submit, settings),
+        format=submit.format,
+        deadline_s=_deadline(submit, settings),
+        start_at=_start(submit.start_at),
+    )
+    exact, seedless = fingerprints(request, model)
+    return NewJob(
+        id=uuid7(),
+        request=request,
+        lane=model.lane,
+        batch_key=batch_key(request, model),
+        fingerprint=exact,
+        seedless_fingerprint=seedless,
+        price=model.price_per_image * request.n,
+        currency=settings.jobs.currency,
+        priority_quantum_s=settings.jobs.priority_quantum_s,
+        max_attempts=settings.worker.max_attempts,
+        dimensions=dict(dimensions),
+        key_id=key_id,
+    )
+
+
+def names_no_seed(submit: SubmitRequest) -> bool:
+    """True when the seed is ours to draw."""
+    return submit.seed is None or submit.seed in (-1, "-1")
+
+
+def with_seed(new: NewJob, seed: int, settings: Settings) -> NewJob:
+    """The same job with another seed."""
+    request = msgspec.structs.replace(new.request, seed=seed)
+    exact, _ = fingerprints(request, settings.models[request.model])
+    return msgspec.structs.replace(new, request=request, fingerprint=exact)
+
+
+def _model(submit: SubmitRequest, settings: Settings) -> tuple[str, ModelSettings]:
+    name = submit.model if submit.model is not None else settings.default_model or ""
+    found = settings.find_model(name)
+    if found is None:
+        offer = ", ".join(settings.models)
+        raise ProblemError(404, "model_not_found", f"there is no such model; there are: {offer}", field="model")
+    return found
+
+
+def _prompt(submit: SubmitRequest, settings: Settings) -> str:
+    if not submit.prompt.strip():
+        raise invalid("prompt", "the prompt is empty")
+    return _text("prompt", submit.prompt, settings.jobs.max_prompt_chars)
+
+
+def _negative_prompt(submit: SubmitRequest, name: str, model: ModelSettings, settings: Settings) -> str | None:
+    if not submit.negative_prompt:
+        return None
+    if not model.traits.negative_prompt:
+        raise invalid("negative_prompt", f"the model {name} takes no negative prompt")
+    return _text("negative_prompt", submit.negative_prompt, settings.jobs.max_prompt_chars)
+
+
+def _text(field: str, text: str, limit: int) -> str:
+    if len(text) > limit:
+        raise invalid(field, f"{field} has {len(text)} characters; at most {limit} are taken")
+    if "\0" in text:
+        raise invalid(field, f"{field} holds the character U+0000")
+    return text
+
+
+def _size(text: str, model: ModelSettings) -> tuple[int, int]:
+    if model.sizes:
+        rule = f"one of {', '.join(model.sizes)}"
+        allowed = text in model.sizes
+    else:
+        multiple = model.traits.size_multiple
+        rule = f'"WxH", both multiples of {multiple} from {model.min_side} to {model.max_side} pixels'
+        sides = [int(side) for side in text.split("x")] if _SIZE.fullmatch(text) else [0]
+        allowed = all(side % multiple == 0 and model.min_side <= side <= model.max_side for side in sides)
+    if not allowed:
+        raise invalid("size", f"size must be {rule}")
+    width, height = text.split("x")
+    return int(width), int(height)
+
+
+def _seed(submit: SubmitRequest) -> int:
+    seed = int(submit.seed or 0)
+    if not 0 <= seed < SEED_LIMIT:
+        raise invalid("seed", f"seed must be from 0 to {SEED_LIMIT - 1}, or -1 for a random one")
+    return seed
+
+
+def _cache(submit: SubmitRequest, settings: Settings) -> CacheMode:
+    if submit.cache is not None:
+        return submit.cache
+    return CacheMode(settings.jobs.seedless_cache if names_no_seed(submit) else settings.jobs.cache)
+
+
+def _at_most(field: str, value: int, limit: int) -> int:
+    if value > limit:
+        raise invalid(field, f"{field} must be at most {limit}")
+    return value
+
+
+def _deadline(submit: SubmitRequest, settings: Settings) -> float | None:
+    limit = settings.jobs.max_deadline_s
+    if submit.deadline_s is not None and submit.deadline_s > limit:
+        raise invalid("deadline_s", f"deadline_s must be at most {limit:g} seconds")
+    return submit.deadline_s
+
+
+def _start(start_at: datetime | None) -> datetime | None:
+    """The instant in UTC; one that has passed means now."""
+    now = datetime.now(UTC)
+    if start_at is None or start_at <= now:
+        return None
+    if start_at > now + _START_LIMIT:
+        raise invalid("start_at", f"start_at must be within {_START_LIMIT.days} days")
+    return start_at.astimezone(UTC)

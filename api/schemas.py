@@ -1,0 +1,160 @@
+"""What goes over the wire. Field names are the API; docs/api.md explains them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
+
+DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+DimensionValue = Annotated[str, Meta(max_length=256)]
+Seed = int | Annotated[str, Meta(pattern=r"^(-1|0|[1-9][0-9]{0,15})$")]
+
+
+class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request for pictures. Whatever is left out gets the model's default; unknown fields are refused.
+
+    ``size`` is "WxH" in pixels. ``seed`` is 0 to 2^53-1, as a number or a string; absent, null or -1 draws one.
+    ``cache``: ``use`` an earlier picture of the same request, ``any`` with whatever seed, ``refresh`` or ``off``.
+    ``deadline_s`` counts from acceptance, in seconds. ``start_at`` is RFC 3339 with a time zone.
+    """
+
+    prompt: Annotated[str, Meta(min_length=1)]
+    model: str | None = None
+    negative_prompt: str | None = None
+    size: str | None = None
+    n: Annotated[int, Meta(ge=1, le=10)] = 1
+    steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
+    seed: Seed | None = None
+    priority: Annotated[int, Meta(ge=0, le=9)] = 5
+    cache: CacheMode | None = None
+    format: PictureFormat = PictureFormat.PNG
+    dimensions: Annotated[dict[DimensionName, DimensionValue], Meta(max_length=16)] = {}
+    deadline_s: Annotated[float, Meta(gt=0)] | None = None
+    start_at: Annotated[datetime, Meta(tz=True)] | None = None
+
+
+class RequestView(Struct, frozen=True, kw_only=True):
+    """The request as resolved: no default left open."""
+
+    model: str
+    prompt: str
+    negative_prompt: str | None
+    size: str
+    n: int
+    steps: int
+    guidance: float | None
+    seed: int
+    priority: int
+    cache: CacheMode
+    format: PictureFormat
+    deadline_s: float | None
+    start_at: datetime | None
+
+
+class ProgressView(Struct, frozen=True, kw_only=True):
+    """``step`` of ``steps`` denoising steps; ``fraction`` of the whole job, 1.0 only when it succeeded."""
+
+    step: int
+    steps: int
+    fraction: float
+
+
+class QueueView(Struct, frozen=True, kw_only=True):
+    """``position`` counts from 1, null when the job doesn't wait. ``eta_s`` is null: nothing is promised yet."""
+
+    position: int | None
+    eta_s: float | None = None
+
+
+class ImageView(Struct, frozen=True, kw_only=True):
+    """A picture of a job; ``url`` is relative to the server, ``width`` and ``height`` are in pixels."""
+
+    index: int
+    url: str
+    seed: int
+    width: int
+    height: int
+    sha256: str
+
+
+class CostView(Struct, frozen=True, kw_only=True):
+    """Decimals as strings, so that no cent is rounded. ``gpu_seconds`` is the job's share of the device's time."""
+
+    currency: str
+    reserved: str
+    charged: str
+    gpu_seconds: str
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job as clients see it."""
+
+    id: UUID
+    object: Literal["job"] = "job"
+    state: JobState
+    model: str
+    request: RequestView
+    progress: ProgressView
+    queue: QueueView
+    images: tuple[ImageView, ...]
+    cache: CacheOutcome
+    cost: CostView
+    attempts: int
+    error: JobError | None
+    warnings: tuple[str, ...]
+    dimensions: dict[str, str]
+    cancel_requested: bool
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class JobList(Struct, frozen=True, kw_only=True):
+    """Jobs, newest first. ``next_cursor`` asks for the next page; null on the last."""
+
+    object: Literal["list"] = "list"
+    data: tuple[JobView, ...]
+    next_cursor: str | None
+
+
+class ModelView(Struct, frozen=True, kw_only=True):
+    """A model in OpenAI's form, and what a form for it needs to know. ``created`` is 0: it isn't known."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int = 0
+    owned_by: str = "safelight"
+    sizes: tuple[str, ...]
+    default_size: str
+    default_steps: int
+    negative_prompt: bool
+    default: bool
+
+
+class ModelList(Struct, frozen=True, kw_only=True):
+    """The models on offer."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ModelView, ...]
+
+
+class PartHealth(Struct, frozen=True, kw_only=True):
+    """One part. ``detail`` says what fails, without internals."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """``ok`` when every part is."""
+
+    status: Literal["ok", "failing"]
+    version: str
+    parts: tuple[PartHealth, ...]

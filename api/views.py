@@ -1,0 +1,105 @@
+"""From the store's structs to those of the wire."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from api.live import LiveProgress
+from api.schemas import CostView, ImageView, JobView, ModelList, ModelView, ProgressView, QueueView, RequestView
+from jobstore.job import Job, JobRequest, JobState
+from jobstore.live import Progress
+from safelight.config import Settings
+
+
+def job_view(job: Job, live: LiveProgress) -> JobView:
+    """The job as clients see it."""
+    return JobView(
+        id=job.id,
+        state=job.state,
+        model=job.request.model,
+        request=_request_view(job.request),
+        progress=_progress_of(job, live),
+        queue=QueueView(position=job.queue_position),
+        images=_images_of(job),
+        cache=job.cache,
+        cost=CostView(
+            currency=job.currency,
+            reserved=_plain(job.reserved),
+            charged=_plain(job.charged),
+            gpu_seconds=_plain(job.gpu_seconds),
+        ),
+        attempts=job.attempts,
+        error=job.error,
+        warnings=job.warnings,
+        dimensions=job.dimensions,
+        cancel_requested=job.cancel_requested,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+    )
+
+
+def progress_view(progress: Progress) -> ProgressView:
+    """Progress as clients see it."""
+    return ProgressView(step=progress.step, steps=progress.steps, fraction=progress.fraction)
+
+
+def model_list(settings: Settings) -> ModelList:
+    """The models of the settings."""
+    return ModelList(
+        data=tuple(
+            ModelView(
+                id=name,
+                sizes=model.sizes,
+                default_size=model.usual_size,
+                default_steps=model.default_steps,
+                negative_prompt=model.traits.negative_prompt,
+                default=name == settings.default_model,
+            )
+            for name, model in settings.models.items()
+        )
+    )
+
+
+def _request_view(request: JobRequest) -> RequestView:
+    return RequestView(
+        model=request.model,
+        prompt=request.prompt,
+        negative_prompt=request.negative_prompt,
+        size=f"{request.width}x{request.height}",
+        n=request.n,
+        steps=request.steps,
+        guidance=request.guidance,
+        seed=request.seed,
+        priority=request.priority,
+        cache=request.cache,
+        format=request.format,
+        deadline_s=request.deadline_s,
+        start_at=request.start_at,
+    )
+
+
+def _progress_of(job: Job, live: LiveProgress) -> ProgressView:
+    steps = job.request.steps
+    if job.state is JobState.SUCCEEDED:
+        return ProgressView(step=steps, steps=steps, fraction=1.0)
+    progress = live.of(job)
+    return progress_view(progress) if progress else ProgressView(step=0, steps=steps, fraction=0.0)
+
+
+def _images_of(job: Job) -> tuple[ImageView, ...]:
+    return tuple(
+        ImageView(
+            index=picture.index,
+            url=f"/v1/jobs/{job.id}/images/{picture.index}",
+            seed=picture.seed,
+            width=picture.width,
+            height=picture.height,
+            sha256=picture.sha256,
+        )
+        for picture in job.pictures
+    )
+
+
+def _plain(amount: Decimal) -> str:
+    return format(amount.normalize(), "f") if amount else "0"
