@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, get
+from litestar import Request, Response, get
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from api.auth import find_job
-from api.openapi import JobId, ServicesDependency, answers
+from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.services import Services
 from api.views import job_view, progress_view
@@ -31,7 +31,7 @@ _BUSY = {"Retry-After": "5"}
     "/jobs/{job_id:str}/events",
     summary="Watch a job",
     media_type="text/event-stream",
-    responses=answers(400, 404),
+    responses=answers(400, 404) | nothing_more(),
 )
 async def watch_job(
     job_id: JobId,
@@ -43,10 +43,12 @@ async def watch_job(
     last_event_header: Annotated[
         str | None, HeaderParameter(name="Last-Event-ID", description="The same, as browsers send it.")
     ] = None,
-) -> Stream:
+) -> Stream | Response[None]:
     """`state` and `done` are durable and have an `id:`; `progress` is live only. The stream ends with the job."""
     after = _sequence(last_event_header or last_event_id)
     job = await find_job(request, job_id)
+    if after and job.state.terminal and not await services.store.events(job.id, after):
+        return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
     if services.tail.full:
         raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
     return Stream(JobStream(services, job, after).frames(), media_type="text/event-stream", headers=_HEADERS)
@@ -67,7 +69,7 @@ class JobStream:
         """Frames until the job or the process ends. No database connection is held between them."""
         inbox = self._services.tail.subscribe(self._watched())
         try:
-            yield f"retry: {_RETRY_MS}\n\n".encode()
+            yield f"retry: {_RETRY_MS}\n".encode()  # without a blank line: part of the first event
             await self._services.tail.reading()
             for frame in [*await self._replay(), *self._latest()]:
                 yield frame
@@ -86,7 +88,7 @@ class JobStream:
                     for frame in await self._replay():
                         yield frame
                 if not came:
-                    yield b": heartbeat\n\n"
+                    yield b": heartbeat\n"
                 inbox.job_ids = self._watched()
         except Exception as error:  # the client comes back and goes on after the last id
             _log.warning("stream broke off", action="events.broke_off", error=type(error).__name__)

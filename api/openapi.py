@@ -83,3 +83,8 @@ class ApiDocument:
 def picture_answers() -> dict[int, ResponseSpec]:
     """What else than ``image/png`` a picture route answers."""
     return {304: ResponseSpec(None, description="The picture the client has is the right one.")}
+
+
+def nothing_more() -> dict[int, ResponseSpec]:
+    """A stream whose client has seen the end already."""
+    return {204: ResponseSpec(None, description="The job has ended and the client has seen its last event.")}

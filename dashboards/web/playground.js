@@ -1,0 +1,149 @@
+// The playground: submits a job, watches its events and shows its pictures.
+const at = (id) => document.getElementById(id);
+const finals = ["succeeded", "failed", "canceled", "dead"];
+let models = [];
+let current = null; // {id, stop}: the job on show, and what ends its stream
+
+function headers(more = {}) {
+  const key = at("key").value.trim();
+  return key ? { ...more, Authorization: `Bearer ${key}` } : more;
+}
+
+async function call(path, options = {}) {
+  const response = await fetch(path, { ...options, headers: headers(options.headers) });
+  if (response.ok) return response;
+  if (response.status === 401) at("key-field").hidden = false;
+  const problem = await response.json().catch(() => ({ detail: response.statusText }));
+  throw new Error(problem.field ? `${problem.field}: ${problem.detail}` : problem.detail);
+}
+
+function complain(error) {
+  at("problem").textContent = error ? error.message : "";
+  at("problem").hidden = !error;
+}
+
+async function loadModels() {
+  models = (await (await call("/v1/models")).json()).data;
+  at("model").replaceChildren(...models.map((model) => new Option(model.id, model.id, model.default, model.default)));
+  showSizes();
+}
+
+function showSizes() {
+  const model = models.find((known) => known.id === at("model").value);
+  at("sizes").replaceChildren(...(model?.sizes ?? []).map((size) => new Option(size, size)));
+  at("size").value = model?.default_size ?? "";
+}
+
+async function submit(event) {
+  event.preventDefault();
+  complain(null);
+  at("submit").disabled = true;
+  try {
+    if (!models.length) await loadModels();
+    const body = { prompt: at("prompt").value, n: Number(at("count").value) };
+    for (const field of ["model", "size", "seed"]) if (at(field).value) body[field] = at(field).value;
+    const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    const job = await (await call("/v1/jobs", options)).json();
+    current?.stop.abort();
+    current = { id: job.id, stop: new AbortController() };
+    at("pictures").replaceChildren();
+    show(job);
+    if (!finals.includes(job.state)) watch(current);
+  } catch (error) {
+    complain(error);
+  } finally {
+    at("submit").disabled = false;
+  }
+}
+
+function show(job) {
+  at("job").hidden = false;
+  at("link").href = `/v1/jobs/${job.id}`;
+  at("link").textContent = `Job ${job.id}`;
+  at("note").textContent = {
+    hit: "found in the cache: nothing was rendered, nothing is charged",
+    joined: "joined an identical request that is being rendered: nothing is charged",
+    miss: `seed ${job.request.seed}, ${job.cost.charged} ${job.cost.currency} charged`,
+  }[job.cache];
+  showState(job.state);
+  showProgress(job.progress);
+  if (job.error) complain(new Error(job.error.message));
+  if (job.state === "succeeded") showPictures(job);
+}
+
+function showState(state) {
+  at("state").textContent = state;
+  at("cancel").hidden = finals.includes(state);
+}
+
+function showProgress({ step, steps, fraction }) {
+  at("progress").value = fraction;
+  at("steps").textContent = `step ${step} of ${steps}`;
+}
+
+async function showPictures(job) {
+  const figures = await Promise.all(job.images.map(async (image) => {
+    const blob = await (await call(image.url)).blob(); // fetched, since an <img> can't send a key
+    const picture = document.createElement("img");
+    picture.src = URL.createObjectURL(blob);
+    picture.alt = `${job.request.prompt} (seed ${image.seed})`;
+    picture.width = image.width;
+    const figure = document.createElement("figure");
+    const caption = document.createElement("figcaption");
+    caption.textContent = `seed ${image.seed}`;
+    figure.append(picture, caption);
+    return figure;
+  }));
+  if (current?.id === job.id) at("pictures").replaceChildren(...figures);
+}
+
+// EventSource can't send an Authorization header, so the stream is read by fetch, and resumed where it broke off.
+async function watch(watched) {
+  let last = null;
+  while (!watched.stop.signal.aborted) {
+    try {
+      const more = last ? { "Last-Event-ID": last } : {};
+      const response = await call(`/v1/jobs/${watched.id}/events`, { headers: more, signal: watched.stop.signal });
+      for await (const event of events(response.body)) {
+        if (event.id) last = event.id;
+        if (event.name === "progress") showProgress(event.data);
+        if (event.name === "state") showState(event.data.state);
+        if (event.name === "done") return show(event.data);
+      }
+    } catch (error) {
+      if (!watched.stop.signal.aborted) complain(error);
+    }
+    await new Promise((resume) => setTimeout(resume, 1000));
+  }
+}
+
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    const frames = text.split("\n\n");
+    text = frames.pop();
+    for (const frame of frames) {
+      const fields = Object.fromEntries(frame.split("\n").map((line) => line.split(/: (.*)/s).slice(0, 2)));
+      if (fields.event) yield { name: fields.event, id: fields.id, data: JSON.parse(fields.data) };
+    }
+  }
+}
+
+async function cancel() {
+  try {
+    const job = await (await call(`/v1/jobs/${current.id}/cancel`, { method: "POST" })).json();
+    showState(job.state);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+at("form").addEventListener("submit", submit);
+at("cancel").addEventListener("click", cancel);
+at("model").addEventListener("change", showSizes);
+at("key").addEventListener("change", () => loadModels().then(() => complain(null), complain));
+loadModels().catch(complain);
