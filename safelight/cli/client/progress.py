@@ -31,7 +31,7 @@ def watch(client: Client, job: Job) -> None:
         TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err(), transient=True) as bar:
+    with Progress(*columns, console=err(), transient=True, disable=not err().is_terminal) as bar:
         task = bar.add_task(_describe(job["state"], job), total=max(1, job["request"]["steps"]))
         for event in follow(client, job["id"]):
             _show(bar, task, event, job)

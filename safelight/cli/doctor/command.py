@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from safelight.cli.consoles import err, out
 from safelight.cli.doctor.check import Check, Status, fail, ok
 from safelight.cli.exits import ExitCode
 from safelight.cli.options import ConfigOption, JsonOption
-from safelight.config import ConfigError, load_settings
+from safelight.config import ConfigError, LogSettings, load_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,14 +32,7 @@ def doctor(
     config: ConfigOption = None,
 ) -> None:
     """Check settings, data folder, store, broker, outputs, device and models. Exits with 1 if anything fails."""
-    import logging
-
-    from safelight.config import LogSettings
-    from safelight.telemetry import configure_logging
-
-    configure_logging(LogSettings())
-    logging.disable(logging.CRITICAL)  # the table says it all
-    with err().status("Checking…"):
+    with _silence(), err().status("Checking…"):
         checks = list(run_checks(config, load))
     if as_json:
         import msgspec
@@ -69,6 +63,21 @@ def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
         yield device
         if device.status is Status.OK:
             yield from check_models(settings, load)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """No logs meanwhile: the table says it all."""
+    import logging
+
+    from safelight.telemetry import configure_logging
+
+    configure_logging(LogSettings())
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _healthy(checks: list[Check]) -> bool:

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.markup import escape
+
 from safelight.cli.client.http import Client
 from safelight.cli.client.pictures import save_pictures
 from safelight.cli.client.progress import wait_for_end
@@ -33,8 +35,8 @@ class FirstPicture:
     def tell(self) -> None:
         """Print where the picture lies. Raises CommandError when there is none."""
         if self._error is not None:
-            raise self._error
-        err().print(f"[green]✓[/] First picture: {self._prompt!r}", markup=True)
+            raise CommandError(f"no first picture: {self._error}", self._error.hint) from self._error
+        err().print(f"[green]✓[/] First picture: {escape(self._prompt)}", soft_wrap=True)
         for path in self._saved:
             out().print(str(path), markup=False, soft_wrap=True)
 
@@ -47,6 +49,6 @@ class FirstPicture:
         except CommandError as error:
             self._error = error
         except Exception as error:
-            self._error = CommandError(f"no first picture: {type(error).__name__}: {error}")
+            self._error = CommandError(f"{type(error).__name__}: {error}")
         finally:
             self._done("first picture")

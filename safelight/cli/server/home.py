@@ -13,6 +13,7 @@ def make_home(home: str) -> Path:
     try:
         if not folder.is_dir():
             folder.mkdir(parents=True, mode=0o700)
+        (folder / "outputs").mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise StartError(
             f"can't make the data folder {folder}: {error.strerror}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from safelight.config import LogSettings
@@ -13,3 +14,4 @@ def configure_for(settings: LogSettings, *, quiet_at_terminal: bool = False) -> 
     if quiet_at_terminal and settings == LogSettings() and sys.stderr.isatty():
         settings = LogSettings(level="warning", format="console")
     configure_logging(settings)
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)  # its start and stop are told by our own lines

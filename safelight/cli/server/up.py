@@ -56,7 +56,7 @@ def run(settings: Settings, prompt: str | None, out: Path | None, once: bool) ->
         try:
             _serve(site, settings, stop, prompt, out or Path(settings.home) / "first-picture.png", once)
         except Interrupted:
-            raise typer.Exit(ExitCode.INTERRUPTED) from None
+            raise typer.Exit(ExitCode.INTERRUPTED if prompt else ExitCode.OK) from None
         finally:
             err().print("[dim]Stopping…[/]")
 
@@ -64,17 +64,19 @@ def run(settings: Settings, prompt: str | None, out: Path | None, once: bool) ->
 def _serve(site: Site, settings: Settings, stop: StopSignal, prompt: str | None, out: Path, once: bool) -> None:
     from safelight.cli.server.first_picture import FirstPicture
     from safelight.cli.server.http import address_of
+    from safelight.cli.server.stopping import Interrupted
 
     url = address_of(site.start())
+    err().print(f"Playground [bold]{url}/[/] · API {url}/docs · data {settings.home}", soft_wrap=True)
     if prompt:
         picture = FirstPicture(url, prompt, out, stop.wake)
         picture.start()
         if _wait(site, stop) == "signal":
-            return
+            raise Interrupted
         picture.tell()
         if once:
             return
-    err().print(f"Playground [bold]{url}/[/] · API {url}/docs · data {settings.home} · Ctrl-C stops")
+    err().print("[dim]Ctrl-C stops.[/]")
     _wait(site, stop)
 
 
