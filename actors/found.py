@@ -8,21 +8,31 @@ import hashlib
 from jobstore.errors import OutputNotFoundError
 from jobstore.job import CacheMode, CacheOutcome, Job, Picture
 from jobstore.outputs import Outputs, picture_key
-from jobstore.pictures import transcode
+from jobstore.pictures import UnreadablePictureError, transcode
 from jobstore.protocol import CachedPictures, Finish, JobStore, Lease
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 
 async def find_finish(store: JobStore, outputs: Outputs, lease: Lease) -> Finish | None:
     """The finish of a job whose pictures exist already, in its own file format; None if it must be rendered.
 
-    An entry whose pictures were purged from the outputs is dropped.
+    An entry whose pictures were purged from the outputs, or can't be read, is dropped. Where the store or the outputs
+    can't be asked the job is rendered: the cache is a help, not a condition.
     """
-    cached = await _look_up(store, lease.job)
-    if cached is None:
+    try:
+        cached = await _look_up(store, lease.job)
+        return None if cached is None else await _take(store, outputs, lease, cached)
+    except Exception as error:  # the drivers' errors differ by kind of store and outputs
+        _log.warning("cache not asked", action="found.failed", error=type(error).__name__)
         return None
+
+
+async def _take(store: JobStore, outputs: Outputs, lease: Lease, cached: CachedPictures) -> Finish | None:
     try:
         pictures = [await _in_format(outputs, lease, picture) for picture in cached.pictures]
-    except OutputNotFoundError:
+    except (OutputNotFoundError, UnreadablePictureError):
         await store.forget_cached(cached.fingerprint)
         return None
     return Finish(pictures=tuple(pictures), cache=CacheOutcome.HIT)

@@ -99,18 +99,27 @@ class Leases:
         self._orphans: dict[int, float] = {}
         self._last_beat = time.monotonic()
         self._silent = False
+        self._handing_back = False
 
     def hold(self, lease: Lease, claimed_at: float) -> HeldJob:
         """Take a lease in. ``claimed_at`` is when the claim was sent (``time.monotonic()``); it counts as a beat."""
         held = self._held[lease.token] = HeldJob(lease, claimed_at)
         self._last_beat = max(self._last_beat, claimed_at)
         SLOTS_BUSY.set(len(self._held))
+        if self._handing_back:
+            held.hand_back()
         return held
 
     def drop(self, held: HeldJob) -> None:
         """Let a lease go: it is settled, or lost."""
         self._held.pop(held.lease.token, None)
         SLOTS_BUSY.set(len(self._held))
+
+    def hand_back_all(self) -> None:
+        """Stop all renders, those of claims still under way too, because the process stops."""
+        self._handing_back = True
+        for held in self.held:
+            held.hand_back()
 
     @property
     def held(self) -> tuple[HeldJob, ...]:
@@ -167,8 +176,15 @@ class Leases:
         }
         for token, seen_at in list(self._orphans.items()):
             if now - seen_at > self._settings.lease_s:
-                await self._store.release(token)
-                _log.warning("orphaned lease handed back", action="leases.orphan_released")
+                await self._release(token)
+
+    async def _release(self, token: int) -> None:
+        try:
+            await self._store.release(token)
+        except Exception as error:  # the next beat shows it again
+            _log.warning("orphaned lease not handed back", action="leases.release_failed", error=type(error).__name__)
+        else:
+            _log.warning("orphaned lease handed back", action="leases.orphan_released")
 
     def _silenced(self) -> bool:
         silent = not self._engine.healthy

@@ -70,8 +70,7 @@ class Lifespan(Middleware):
 
     async def _hand_back_after(self, grace_s: float) -> None:
         await asyncio.sleep(grace_s)
-        for held in self._leases.held:
-            held.hand_back()
+        self._leases.hand_back_all()
 
     async def _close(self) -> None:
         for task in self._tasks:

@@ -29,14 +29,19 @@ async def render_job(parts: Parts, held: HeldJob) -> Outcome:
     try:
         found = await find_finish(parts.store, parts.outputs, held.lease)
         return Rendered(found or await _render(parts, held))
-    except CanceledError as error:
-        return Stopped(_decimal(error.device_seconds)) if held.cancel_requested else HandedBack()
-    except EngineStoppedError:
-        return HandedBack()
     except EngineError as error:
-        return Failed(JobError(code=error.code, message=str(error)))
+        DEVICE_SECONDS.labels(held.lease.job.request.model, parts.worker.device).inc(error.device_seconds)
+        return _outcome(held, error)
     except OutputsUnavailableError as error:
         return Failed(JobError(code="outputs_unavailable", message=str(error)))
+
+
+def _outcome(held: HeldJob, error: EngineError) -> Outcome:
+    if isinstance(error, CanceledError):
+        return Stopped(_decimal(error.device_seconds)) if held.cancel_requested else HandedBack()
+    if isinstance(error, EngineStoppedError):
+        return HandedBack()
+    return Failed(JobError(code=error.code, message=str(error)))
 
 
 async def _render(parts: Parts, held: HeldJob) -> Finish:

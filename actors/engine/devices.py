@@ -57,6 +57,16 @@ def choose_dtype(model: ModelSettings, device: Device) -> torch.dtype:
     return dtype
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """True when a device, or the machine itself, had no memory left; CUDA alone has an error of its own for it."""
+    import torch
+
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    words = ("out of memory", "can't allocate memory", "not enough memory", "CUDNN_STATUS_ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+
+
 def free_memory(device: Device) -> None:
     """Give back what torch keeps cached on the device."""
     import gc

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from actors.engine.admission import Admission
-from actors.engine.errors import EngineError, EngineStoppedError
+from actors.engine.errors import EngineError, EngineStoppedError, OutOfMemoryError
 from actors.engine.progress import ImageProgress
 from actors.engine.request import Handle, RenderRequest, RenderResult, StepProgress
 
@@ -73,6 +73,8 @@ class Engine:
         ``on_progress`` is called on the engine's thread and must return at once. Raises EngineStoppedError.
         """
         handle = Handle(request, on_progress)
+        if not self.busy:
+            self._touch()  # an engine that was idle has not been silent
         self._admission.put(handle)
         return handle
 
@@ -169,6 +171,14 @@ class Engine:
             return self._admission.reason_to_stop(handle)
 
         progress = ImageProgress(len(request.seeds), request.steps, lambda step: _tell(handle, step))
+        try:
+            return render(request, model, checkpoint, progress)
+        except OutOfMemoryError:
+            if not shelf.others(request.model):
+                raise
+        # Outside the except block, whose traceback would keep the tensors of the failed render alive.
+        shelf.keep_only(request.model)
+        progress.restart()
         return render(request, model, checkpoint, progress)
 
     def _touch(self) -> None:

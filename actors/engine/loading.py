@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.devices import choose_dtype
+from actors.engine.devices import choose_dtype, is_out_of_memory
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
     from safelight.config import ModelSettings
+
+
+_FOLDERS = re.compile(r"(?<![:/\w])(?:/[\w.@+-]+)+/(?=[\w.@+-])")
 
 
 def load_pipeline(model: ModelSettings, device: Device) -> Any:
@@ -19,7 +23,6 @@ def load_pipeline(model: ModelSettings, device: Device) -> Any:
     Raises ModelUnavailableError, which says what to do about it, and OutOfMemoryError.
     """
     import diffusers
-    import torch
     import transformers
 
     for library in (diffusers, transformers):
@@ -30,9 +33,9 @@ def load_pipeline(model: ModelSettings, device: Device) -> Any:
             model.model, dtype=choose_dtype(model, device), **_source(model)
         )
         pipeline.to(device.place)
-    except torch.OutOfMemoryError as error:
-        raise OutOfMemoryError(f"model {model.identity!r} does not fit into the memory of {device.label}") from error
     except Exception as error:  # whatever a loader raises, the job needs to hear what to do about it
+        if is_out_of_memory(error):
+            raise OutOfMemoryError(f"model {model.identity!r} does not fit into {device.label}'s memory") from error
         raise ModelUnavailableError(_advice(model, error)) from error
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
@@ -62,7 +65,7 @@ def _advice(model: ModelSettings, error: Exception) -> str:
         (hub.RepositoryNotFoundError, "the hub has no such model, or it is private: check the id, set HF_TOKEN"),
         (hub.OfflineModeIsEnabled, "it is not in the local cache and HF_HUB_OFFLINE is set: download it first"),
         (hub.LocalEntryNotFoundError, "it is not in the local cache and the hub can't be reached"),
-        (ImportError, f"a package is missing: {error}"),
+        (ImportError, f"a package is missing: {_first_line(error)}"),
         (OSError, f"its files can't be read, or the hub can't be reached: {_first_line(error)}"),
     )
     for kind, words in advice:
@@ -81,4 +84,6 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:300]
+    """What a library says, without the folders of this machine: clients read it."""
+    line = str(error).strip().partition("\n")[0][:300]
+    return _FOLDERS.sub("", line)

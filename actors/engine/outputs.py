@@ -32,5 +32,5 @@ def to_pictures(output: Any, width: int, height: int) -> list[Image]:
             raise BadOutputError("the model gave values that are not numbers")
         if (array == array[0, 0]).all():
             raise BadOutputError("the model gave one colour all over instead of a picture")
-        pictures.append(Image.fromarray((array * 255).round().astype("uint8"), "RGB"))
+        pictures.append(Image.fromarray((array * 255).round().astype("uint8")))
     return pictures

@@ -31,6 +31,10 @@ class ImageProgress:
             self._told = told
             self._tell(StepProgress(told, self._steps))
 
+    def restart(self) -> None:
+        """All images begin anew; what was told before is not told again."""
+        self._done = 0
+
     def finish(self, images: int) -> None:
         """``images`` images are complete."""
         self._done += images

@@ -35,5 +35,8 @@ def length_warnings(request: RenderRequest, model: LoadedModel) -> tuple[str, ..
 
 
 def count_tokens(tokenizer: Any, text: str) -> int:
-    """Tokens of the text, special ones included."""
-    return len(tokenizer(text, truncation=False, verbose=False)["input_ids"])
+    """Tokens of the text, special ones included; 0 where a tokenizer can't be asked in the usual way."""
+    try:
+        return len(tokenizer(text, truncation=False, verbose=False)["input_ids"])
+    except (TypeError, ValueError, KeyError):
+        return 0

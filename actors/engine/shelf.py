@@ -64,6 +64,16 @@ class Shelf:
         self._loaded[name] = self._load(name, settings)
         return self._loaded[name]
 
+    def others(self, name: str) -> bool:
+        """True when models besides ``name`` are loaded."""
+        return any(loaded != name for loaded in self._loaded)
+
+    def keep_only(self, name: str) -> None:
+        """Let go of all models but ``name``, to make room for its render."""
+        self._loaded.move_to_end(name)
+        while len(self._loaded) > 1:
+            self._drop_oldest()
+
     def clear(self) -> None:
         """Let go of all models."""
         self._loaded.clear()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from actors.engine.devices import free_memory
+from actors.engine.devices import free_memory, is_out_of_memory
 from actors.engine.errors import EngineError, InvalidRequestError, OutOfMemoryError
 from actors.engine.families import pipeline_arguments
 from actors.engine.outputs import to_pictures
@@ -96,11 +96,11 @@ def _try_batch(render: _Render, seeds: Sequence[int]) -> list[Image] | None:
 
     Returning instead of raising ends the exception, whose traceback holds the tensors that must be freed.
     """
-    import torch
-
     try:
         return _run_batch(render, seeds)
-    except torch.OutOfMemoryError:
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
         return None
 
 
