@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from jobstore.job import JobError, JobState
 from jobstore.postgres.clients import end_waiting
 from jobstore.postgres.moves import followers_of, move
-from jobstore.postgres.rows import Connection, Row
+from jobstore.postgres.rows import Connection, Row, locked
 from jobstore.postgres.settle import give_back
 from jobstore.protocol import LaneCount, Swept
 
@@ -96,7 +96,9 @@ async def sweep_due(connection: Connection, *, limit: int) -> Swept:
 async def sweep_late(connection: Connection, *, limit: int) -> Swept:
     """Fail waiting jobs whose deadline passed."""
     rows = await (await connection.execute(_LATE, {"limit": limit})).fetchall()
-    for row in rows:
+    for late in rows:
+        # Read again: the end of a leader in this batch may have made this one a leader.
+        row = await locked(connection, late["id"])
         await end_waiting(connection, row, JobState.FAILED, error=Jsonb(msgspec.to_builtins(_LATE_ERROR)))
     return Swept(expired=len(rows))
 

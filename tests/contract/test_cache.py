@@ -229,6 +229,19 @@ async def test_a_late_joined_job_fails_alone(store: JobStore) -> None:
     assert (await store.get(leader.id)).state is JobState.RUNNING
 
 
+async def test_when_leader_and_heir_are_late_together_the_third_still_renders(store: JobStore) -> None:
+    """One sweep ends both; the one that joined without a deadline is not left behind a failed leader."""
+    late = [await store.submit(new_job("f", deadline_s=0.001)) for _ in range(2)]
+    third = await store.submit(new_job("f"))
+    expired = 0
+    while expired < 2:
+        expired += (await sweep(store)).expired
+    assert {(await store.get(job.id)).state for job in late} == {JobState.FAILED}
+    waiting = await store.get(third.id)
+    assert (waiting.state, waiting.leader_id, waiting.reserved) == (JobState.QUEUED, None, PRICE)
+    assert (await rendered(store, new_worker())).id == third.id
+
+
 @pytest.mark.parametrize("redriven", ["leader", "joined"])
 async def test_a_redriven_job_renders_for_itself(store: JobStore, redriven: str) -> None:
     """Even when another of the same fingerprint is in flight."""
