@@ -68,3 +68,8 @@ class KeyRing:
             if len(self._known) > _MAX_KEYS:
                 self._known.popitem(last=False)
         return key
+
+    def forget(self) -> None:
+        """Ask the store anew for everything."""
+        self._known.clear()
+        self._any = (-_TTL_S, False)

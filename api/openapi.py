@@ -56,6 +56,10 @@ def answers(*statuses: int, done: Any = None, always: tuple[int, ...] = _ALWAYS)
     return specs
 
 
+def _nothing() -> None:
+    """What the describing application gives handlers that it never calls."""
+
+
 class ApiDocument:
     """The OpenAPI document, made when it is first asked for."""
 
@@ -75,7 +79,7 @@ class ApiDocument:
             components=Components(security_schemes={"key": scheme}),
             use_handler_docstrings=True,
         )
-        unused = {"services": Provide(dict, sync_to_thread=False), "backlog": Provide(dict, sync_to_thread=False)}
+        unused = {name: Provide(_nothing, sync_to_thread=False) for name in ("services", "backlog")}
         app = Litestar(self._routes, openapi_config=config, dependencies=unused, logging_config=None)
         return app.openapi_schema.to_schema()
 

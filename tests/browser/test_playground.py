@@ -1,0 +1,106 @@
+"""The playground and the documentation, clicked through in a real Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from jobstore.outputs import Outputs
+from tests.api.site import Driver, Site
+
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+LIMIT_MS = 20_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A headless Chromium; the tests fail, and say what to install, where there is none."""
+    names = (os.environ.get("SAFELIGHT_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    path = next((found for found in map(shutil.which, names) if found), None)
+    if path is None:
+        pytest.fail("no Chromium found: install it (Debian: apt-get install chromium) or set SAFELIGHT_CHROMIUM")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def site(database: str, outputs: Outputs) -> Iterator[Site]:
+    """The API on a fresh database."""
+    with Site(database, outputs).serve() as site:
+        yield site
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh page; whatever its scripts complain about fails the test."""
+    complaints: list[str] = []
+    page = browser.new_page()
+    page.set_default_timeout(LIMIT_MS)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    yield page
+    page.close()
+    assert complaints == []
+
+
+def test_a_prompt_becomes_a_picture_and_a_repeat_a_hit(site: Site, page: Page) -> None:
+    """Submit, live steps, the picture; the second time it says that nothing was rendered."""
+    worker = Driver(site)
+    page.goto(site.url)
+    expect(page.locator("#model option")).to_have_count(2)
+    expect(page.locator("#size")).to_have_value("128x128")
+    page.fill("#prompt", "a green star")
+    page.fill("#seed", "11")
+    page.click("#submit")
+    expect(page.locator("#state")).to_have_text("queued")
+    lease = worker.claim()
+    expect(page.locator("#state")).to_have_text("running")
+    for step in (3, 6):
+        worker.step(lease.job.id, step)
+        expect(page.locator("#steps")).to_have_text(f"step {step} of 8")
+    worker.finish(lease)
+    expect(page.locator("#state")).to_have_text("succeeded")
+    picture = page.locator("#pictures img")
+    expect(picture).to_have_attribute("alt", "a green star (seed 11)")
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 128
+    page.click("#submit")
+    expect(page.locator("#note")).to_contain_text("found in the cache")
+    expect(picture).to_have_count(1)
+    expect(page.locator("#link")).to_have_attribute("href", f"/v1/jobs/{_newest(site)}")
+
+
+def test_an_identical_request_says_that_it_joined_and_can_be_canceled(site: Site, page: Page) -> None:
+    """The button ends the job, and its stream."""
+    page.goto(site.url)
+    expect(page.locator("#model option")).to_have_count(2)
+    page.fill("#seed", "1")
+    page.click("#submit")
+    expect(page.locator("#note")).to_contain_text("seed 1")
+    page.click("#submit")
+    expect(page.locator("#note")).to_contain_text("joined")
+    page.click("#cancel")
+    expect(page.locator("#state")).to_have_text("canceled")
+    expect(page.locator("#cancel")).to_be_hidden()
+
+
+def test_the_documentation_lists_every_endpoint(site: Site, page: Page) -> None:
+    """Drawn without anything from elsewhere."""
+    page.goto(f"{site.url}/docs")
+    page.get_by_text("POST /v1/jobs", exact=True).click()
+    expect(page.get_by_text("The request can't be taken").first).to_be_visible()
+    expect(page.locator("#operations > details code")).not_to_have_count(0)
+
+
+def _newest(site: Site) -> str:
+    from jobstore.protocol import JobFilter
+
+    return str(site.call(site.services.store.list_jobs(JobFilter(limit=1))).jobs[0].id)
