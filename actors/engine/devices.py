@@ -29,10 +29,12 @@ class Device:
 def find_device(wanted: str) -> Device:
     """The device of that torch name; ``auto`` takes the first of CUDA, MPS and CPU that is there.
 
-    Raises ModelUnavailableError when the device can't be used here.
+    Raises ModelUnavailableError when the device can't be used here, or torch is not installed.
     """
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise ModelUnavailableError("torch is not installed: pip install 'safelight[worker]'") from error
     if wanted == "auto":
         wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:

@@ -63,7 +63,7 @@ class Engine:
     def wait_ready(self, timeout: float | None = None) -> str:
         """Wait until the device is found and tell its label (``cpu``, ``NVIDIA H200``).
 
-        Raises ModelUnavailableError where there is no such device, ImportError without torch, TimeoutError.
+        Raises ModelUnavailableError where there is no such device or no torch, TimeoutError.
         """
         return self._ready.result(timeout).label
 
