@@ -50,16 +50,9 @@ def create_app(
         keys=KeyRing(store, settings.server.host),
     )
     backlog = Backlog(store, settings.lanes)
-    v1 = Router(
-        "/v1",
-        guards=[needs_key],
-        security=[{"key": []}, {}],
-        route_handlers=[submit_job, read_job, list_jobs, cancel_job, retry_job, watch_job, read_image, list_models],
-    )
-    described: list[ControllerRouterHandler] = [v1, livez, readyz, healthz, metrics]
-    document = ApiDocument(described)
+    document = ApiDocument(_described)
     return Application(
-        route_handlers=[*described, playground, asset, documentation, openapi_document],
+        route_handlers=[*_described(), playground, asset, documentation, openapi_document],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "backlog": Provide(lambda: backlog, sync_to_thread=False),
@@ -72,6 +65,17 @@ def create_app(
         state=State({"services": services}),
         logging_config=None,
     )
+
+
+def _described() -> list[ControllerRouterHandler]:
+    """The routes that are the API; the rest are pages."""
+    v1 = Router(
+        "/v1",
+        guards=[needs_key],
+        security=[{"key": []}, {}],
+        route_handlers=[submit_job, read_job, list_jobs, cancel_job, retry_job, watch_job, read_image, list_models],
+    )
+    return [v1, livez, readyz, healthz, metrics]
 
 
 def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from litestar._openapi.schema_generation import SchemaCreator
 from litestar.dto import MsgspecDTO
+from litestar.openapi.spec import Reference, Schema
+from litestar.typing import FieldDefinition
 
 from api.problems import from_decoding
 from api.schemas import SubmitRequest
@@ -20,3 +23,11 @@ class SubmitBody(MsgspecDTO[SubmitRequest]):
             return msgspec.json.decode(value, type=SubmitRequest)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise from_decoding(error) from error
+
+    @classmethod
+    def create_openapi_schema(
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
+    ) -> Reference | Schema:
+        """The struct's own schema: the one made of its transfer model loses bounds of optional fields."""
+        del handler_id
+        return schema_creator.for_field_definition(FieldDefinition.from_annotation(field_definition.annotation))

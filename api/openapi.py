@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -56,15 +56,11 @@ def answers(*statuses: int, done: Any = None, always: tuple[int, ...] = _ALWAYS)
     return specs
 
 
-def _nothing() -> None:
-    """What the describing application gives handlers that it never calls."""
-
-
 class ApiDocument:
     """The OpenAPI document, made when it is first asked for."""
 
-    def __init__(self, routes: Sequence[ControllerRouterHandler]) -> None:
-        """``routes`` are those that the document describes."""
+    def __init__(self, routes: Callable[[], Sequence[ControllerRouterHandler]]) -> None:
+        """``routes`` makes those that the document describes; a router belongs to one application alone."""
         self._routes = routes
 
     @cached_property
@@ -79,8 +75,8 @@ class ApiDocument:
             components=Components(security_schemes={"key": scheme}),
             use_handler_docstrings=True,
         )
-        unused = {name: Provide(_nothing, sync_to_thread=False) for name in ("services", "backlog")}
-        app = Litestar(self._routes, openapi_config=config, dependencies=unused, logging_config=None)
+        unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "backlog")}
+        app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         return app.openapi_schema.to_schema()
 
 

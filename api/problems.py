@@ -28,7 +28,7 @@ _CODES = {
     413: "body_too_large",
     503: "unavailable",
 }
-_FIELD = re.compile(r" - at `\$\.([^`.\[]+)[^`]*`$")
+_FIELD = re.compile(r" - at (?:`key` in )?`\$\.([^`.\[]+)[^`]*`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _MISSING_FIELD = re.compile(r"missing required field `([^`]*)`")
 

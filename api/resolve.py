@@ -25,7 +25,7 @@ _RANDOM = random.SystemRandom()
 def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID | None, settings: Settings) -> NewJob:
     """The job that ``submit`` asks for. Raises ProblemError naming the field that can't be taken."""
     name, model = _model(submit, settings)
-    width, height = _size(submit.size or model.usual_size, model)
+    width, height = _size(model.usual_size if submit.size is None else submit.size, model)
     request = JobRequest(
         model=name,
         prompt=_prompt(submit, settings),

@@ -54,7 +54,13 @@ def test_every_header_carries_a_key(http: httpx.Client, secrets: dict[str, str])
 
 def test_without_a_key_that_counts_it_is_401(http: httpx.Client, secrets: dict[str, str]) -> None:
     """On every route of /v1, before a body is looked at, without a hint."""
-    wrong: list[dict[str, str]] = [{}, bearer("sl_wrong"), bearer(""), {"x-api-key": "x" * 5000}, {"x-api-key": "\xe9"}]
+    wrong: list[dict[str, str]] = [
+        {},
+        bearer("sl_wrong"),
+        {"authorization": "Bearer"},
+        {"x-api-key": "x" * 5000},
+        {"x-api-key": "\xe9"},
+    ]
     missing = "01890000-0000-7000-8000-000000000000"
     for headers in wrong:
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
