@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
 from safelight.cli.client.http import Client, away, check
 from safelight.cli.exits import UnreachableError
+
+if TYPE_CHECKING:
+    from httpx_sse import ServerSentEvent
 
 _READ_LIMIT_S = 60.0  # heartbeats come every 15 s
 _TRIES = 8
@@ -73,13 +76,17 @@ class _Stream:
                 check(response, self._client.url)
             try:
                 for sse in EventSource(response).iter_sse():
-                    self.seen += 1
-                    self._last_id = sse.id or self._last_id
-                    self.retry_s = sse.retry / 1000 if sse.retry else self.retry_s
-                    self.ended = sse.event == "done"
-                    if sse.data:
-                        yield Event(sse.event, dict(json.loads(sse.data)))
+                    event = Event(sse.event, dict(json.loads(sse.data))) if sse.data else None
+                    self._note(sse)
+                    if event is not None:
+                        yield event
                     if self.ended:
                         return
             except (SSEError, ValueError) as error:
                 raise UnreachableError(f"{self._client.url} sends no event stream") from error
+
+    def _note(self, sse: ServerSentEvent) -> None:
+        self._last_id = sse.id or self._last_id
+        self.retry_s = sse.retry / 1000 if sse.retry else self.retry_s
+        self.ended = sse.event == "done"
+        self.seen += bool(sse.data)

@@ -35,7 +35,7 @@ class FormatChoice(StrEnum):
 
 
 def submit(
-    prompt: Annotated[str, typer.Argument(help="What the picture shows.")],
+    prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="What the picture shows.")],
     model: Annotated[str | None, typer.Option("--model", "-m", help="Name or alias of a model.")] = None,
     negative_prompt: Annotated[str | None, typer.Option(help="What it must not show.")] = None,
     size: Annotated[str | None, typer.Option(help="WIDTHxHEIGHT in pixels.")] = None,

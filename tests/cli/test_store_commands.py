@@ -1,0 +1,99 @@
+"""Commands that work on the store and the machine: keys, migrate, doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from jobstore.keys import hash_secret
+from jobstore.postgres.store import PostgresStore
+from tests.cli.running import run_safelight, write_settings
+from tests.e2e.processes import leftovers
+
+
+async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], database: str, store: PostgresStore) -> None:
+    """The secret alone is on standard output; the store knows its hash; a revoked key counts no more."""
+    environment = {**settings, "SAFELIGHT_STORE": database}
+    made = run_safelight("keys", "create", "ops", "--admin", environment=environment)
+    assert made.returncode == 0, made.stderr
+    secret = made.stdout.strip()
+    key = await store.find_key(hash_secret(secret))
+    assert key is not None
+    assert (key.name, key.admin) == ("ops", True)
+    assert str(key.id) in made.stderr
+    assert secret not in made.stderr
+
+    listed = run_safelight("keys", "ls", environment=environment)
+    assert str(key.id) in listed.stdout
+    assert secret not in listed.stdout
+    as_json = json.loads(run_safelight("keys", "ls", "--json", environment=environment).stdout)
+    assert [(entry["name"], entry["revoked_at"]) for entry in as_json] == [("ops", None)]
+
+    assert run_safelight("keys", "revoke", str(key.id), environment=environment).returncode == 0
+    assert await store.find_key(hash_secret(secret)) is None
+    unknown = "01900000-0000-7000-8000-000000000000"
+    again = run_safelight("keys", "revoke", unknown, environment=environment)
+    assert again.returncode == 2
+    assert unknown in again.stderr
+
+
+def test_migrate_lists_what_it_applied_and_stops_the_server_again(settings: dict[str, str], place: Path) -> None:
+    """On a folder that was never used: all migrations, then none; PostgreSQL ran for the moment only."""
+    first = run_safelight("migrate", environment=settings)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.split()[0].startswith("0001")
+    assert leftovers(str(place)) == []
+    again = run_safelight("migrate", environment=settings)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "up to date" in again.stderr
+    assert leftovers(str(place)) == []
+
+
+def test_doctor_renders_a_step_with_a_small_model(settings: dict[str, str]) -> None:
+    """All is well on a machine that was never used, and nothing is left behind by the look."""
+    done = run_safelight("doctor", "--json", environment=settings)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checks = checks_of(done.stdout)
+    assert set(checks) == {
+        *("settings", "data folder", "store", "broker", "outputs", "libraries", "device", "model scenes"),
+    }
+    assert {check["status"] for check in checks.values()} == {"ok"}
+    assert "one step" in checks["model scenes"]["detail"]
+    assert not Path(settings["SAFELIGHT_HOME"]).exists()
+
+
+def test_doctor_says_what_fails_and_what_to_do(place: Path, database: str) -> None:
+    """Everything that can be away is away; secrets of URLs are not shown."""
+    (place / "file").write_text("in the way")
+    environment = write_settings(place) | {
+        "SAFELIGHT_HOME": str(place / "file"),
+        "SAFELIGHT_STORE": "postgresql://me:geheim@127.0.0.1:9/x",
+        "SAFELIGHT_BROKER": "amqp://me:geheim@127.0.0.1:9",
+        "SAFELIGHT_OUTPUTS": (place / "file" / "below").as_uri(),
+    }
+    broken = place / "broken"
+    broken.mkdir()
+    with (place / "safelight.toml").open("a") as file:
+        file.write(f'[models.broken]\nmodel = "{broken}"\n')
+    done = run_safelight("doctor", "--no-load", "--json", environment=environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    checks = checks_of(done.stdout)
+    for name in ("data folder", "store", "broker", "model broken"):
+        assert checks[name]["status"] == "fail", checks[name]
+        assert checks[name]["advice"]
+    assert checks["model scenes"]["status"] == "ok"
+    assert "geheim" not in done.stdout + done.stderr
+
+
+def test_doctor_needs_settings_first(place: Path) -> None:
+    """A key that doesn't exist is named."""
+    (place / "safelight.toml").write_text("colour = 1\n")
+    done = run_safelight("doctor", "--config", str(place / "safelight.toml"), environment={})
+    assert done.returncode == 1
+    assert "colour" in done.stdout
+
+
+def checks_of(output: str) -> dict[str, dict[str, Any]]:
+    """The checks by name."""
+    return {check["name"]: check for check in json.loads(output)["checks"]}
