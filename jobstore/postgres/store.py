@@ -35,6 +35,12 @@ from jobstore.protocol import (
 _RACES = 10
 
 
+async def _configure(connection: Connection) -> None:
+    """Bound what a stuck client can hold up. A start-up option would be shorter, but PgBouncer refuses those."""
+    await connection.execute("SET idle_in_transaction_session_timeout = '30s'")
+    await connection.commit()
+
+
 class PostgresStore:
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
@@ -53,8 +59,8 @@ class PostgresStore:
                 "prepare_threshold": None,  # a PgBouncer in between may not know prepared statements
                 "connect_timeout": max(2, int(wait_s)),
                 "application_name": "safelight",
-                "options": "-c idle_in_transaction_session_timeout=30s",
             },
+            configure=_configure,
             check=AsyncConnectionPool.check_connection,
         )
 

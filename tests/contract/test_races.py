@@ -29,12 +29,7 @@ async def test_each_job_is_claimed_once(stores: Stores) -> None:
     """Thirty claims for twenty jobs."""
     jobs = {(await stores[0].submit(new_job())).id for _ in range(20)}
     leases = await asyncio.gather(*(stores[index % 3].claim(new_worker(), ["default"]) for index in range(30)))
-    taken = [lease.job.id for lease in leases if lease is not None]
-    # A claim that finds the head locked by another may come back empty-handed; its bell is rung again.
-    assert len(taken) == len(set(taken))
-    while (lease := await stores[0].claim(new_worker(), ["default"])) is not None:
-        taken.append(lease.job.id)
-    assert Counter(taken) == Counter(jobs)
+    assert Counter(lease.job.id for lease in leases if lease is not None) == Counter(jobs)
 
 
 async def test_two_reapers_take_each_lease_back_once(stores: Stores) -> None:
@@ -140,7 +135,7 @@ async def test_cancels_joins_and_finishes_of_one_fingerprint_do_not_deadlock(sto
 
 
 async def test_bells_are_asked_for_once_among_sweepers(stores: Stores) -> None:
-    """A queued job that nobody rang for gets one bell, not three."""
+    """What was rung for just now is left alone; at an age of 0 each sweep may ring once."""
     for _ in range(5):
         await stores[0].submit(new_job())
     assert (await sweep(stores[0], ring_again_s=60)).ring == ()

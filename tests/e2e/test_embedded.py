@@ -14,8 +14,8 @@ from PIL import Image
 
 from tests.e2e.processes import REPOSITORY, Process, Server, free_port, leftovers, wait_for
 
-SLOW = {"prompt": "a red circle", "steps": 400, "cache": "off"}
-QUICK = {"prompt": "a blue square", "steps": 4, "cache": "off"}
+SLOW = {"prompt": "a red circle", "steps": 200, "cache": "off"}
+QUICK = {"prompt": "a blue square", "steps": 2, "cache": "off"}
 
 
 def start(home: Path, name: str = "up") -> Server:
@@ -79,7 +79,7 @@ def test_a_repeat_is_answered_from_the_cache_and_another_seed_is_rendered(server
 
 def test_an_identical_request_in_flight_joins_and_outlives_the_first(server: Server) -> None:
     """One render serves both; the second goes on when the first is canceled."""
-    wanted = {"prompt": "a yellow triangle", "steps": 300, "seed": 5}
+    wanted = {"prompt": "a yellow triangle", "steps": 150, "seed": 5}
     first = server.submit(**wanted)
     second = server.submit(**wanted)
     assert (first["cache"], second["cache"]) == ("miss", "joined")
