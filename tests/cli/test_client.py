@@ -59,9 +59,9 @@ def test_submit_saves_the_pictures_and_prints_where(commands: Commands, tmp_path
     """One goes where -o says, several get numbers; -o implies --wait."""
     one = commands.run("submit", "a red circle", "-o", str(tmp_path / "one.png"), "--steps", "2")
     assert one.stdout.split() == [str(tmp_path / "one.png")]
-    two = commands.run("submit", "a red circle", "-n", "2", "-o", str(tmp_path / "two.png"), "--steps", "2")
-    assert two.stdout.split() == [str(tmp_path / "two-1.png"), str(tmp_path / "two-2.png")]
-    for name in ("one", "two-1", "two-2"):
+    two = commands.run("submit", "a red circle", "-n", "2", "-o", str(tmp_path / "[b]two.png"), "--steps", "2")
+    assert two.stdout.split() == [str(tmp_path / "[b]two-1.png"), str(tmp_path / "[b]two-2.png")]
+    for name in ("one", "[b]two-1", "[b]two-2"):
         assert Image.open(tmp_path / f"{name}.png").size == (128, 128)
     assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
 

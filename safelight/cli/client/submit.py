@@ -142,9 +142,12 @@ def _say_submitted(job: Job) -> None:
 
 
 def _say_saved(client: Client, job: Job, saved: list[Path]) -> None:
+    from rich.style import Style
+    from rich.text import Text
+
     if saved:
         for path in saved:
-            out().print(f"[link={path.as_uri()}]{path}[/link]" if out().is_terminal else str(path), soft_wrap=True)
+            out().print(Text(str(path), style=Style(link=path.as_uri())), soft_wrap=True)
         return
     for image in client.job(job["id"])["images"]:
         out().print(client.url + image["url"], markup=False, soft_wrap=True)
