@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from litestar._openapi.schema_generation import SchemaCreator
 from litestar.dto import MsgspecDTO
 from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
@@ -26,8 +25,10 @@ class SubmitBody(MsgspecDTO[SubmitRequest]):
 
     @classmethod
     def create_openapi_schema(
-        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: SchemaCreator
+        cls, field_definition: FieldDefinition, handler_id: str, schema_creator: Any
     ) -> Reference | Schema:
-        """The struct's own schema: the one made of its transfer model loses bounds of optional fields."""
+        """A reference to the struct's own schema; ``api.openapi`` puts msgspec's in its place."""
         del handler_id
-        return schema_creator.for_field_definition(FieldDefinition.from_annotation(field_definition.annotation))
+        own = FieldDefinition.from_annotation(field_definition.annotation)
+        made: Reference | Schema = schema_creator.for_field_definition(own)
+        return made

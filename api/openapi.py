@@ -7,6 +7,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Litestar
 from litestar.di import NamedDependency, Provide
 from litestar.openapi.config import OpenAPIConfig
@@ -16,6 +17,7 @@ from litestar.params import PathParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
 from api.problems import MEDIA_TYPE, Problem
+from api.schemas import SubmitRequest
 from api.services import Services
 from safelight import __version__
 
@@ -77,7 +79,15 @@ class ApiDocument:
         )
         unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "backlog")}
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
-        return app.openapi_schema.to_schema()
+        document: dict[str, Any] = app.openapi_schema.to_schema()
+        document["components"]["schemas"].update(_exact(SubmitRequest))
+        return document
+
+
+def _exact(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schemas of a struct as msgspec decodes it: Litestar's lose the bounds of optional fields."""
+    _, schemas = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
+    return schemas
 
 
 def picture_answers() -> dict[int, ResponseSpec]:

@@ -20,6 +20,7 @@ from safelight.config import ModelSettings, Settings
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
 _START_LIMIT = timedelta(days=30)
 _RANDOM = random.SystemRandom()
+_DRAWN_LIMIT = 2**32  # what other tools take, and all that torch's generator on the CPU uses of a seed
 
 
 def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID | None, settings: Settings) -> NewJob:
@@ -35,7 +36,7 @@ def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID |
         n=_at_most("n", submit.n, settings.jobs.max_images),
         steps=_at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps),
         guidance=model.default_guidance if submit.guidance is None else submit.guidance,
-        seed=_RANDOM.randrange(SEED_LIMIT) if names_no_seed(submit) else _seed(submit),
+        seed=_RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit),
         priority=submit.priority,
         cache=_cache(submit, settings),
         format=submit.format,

@@ -46,6 +46,7 @@ class PostgresStore:
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
         """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection."""
+        self._url = url
         self._wait_s = wait_s
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
@@ -65,7 +66,10 @@ class PostgresStore:
         )
 
     async def open(self) -> None:
-        """Connect. Raises psycopg_pool.PoolTimeout when the database can't be reached."""
+        """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
+        # The pool would only tell that it waited in vain.
+        probe = await AsyncConnection.connect(self._url, connect_timeout=max(2, int(self._wait_s)))
+        await probe.close()
         await self._pool.open(wait=True, timeout=self._wait_s)
 
     async def close(self) -> None:

@@ -56,7 +56,7 @@ def test_doctor_renders_a_step_with_a_small_model(settings: dict[str, str]) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     checks = checks_of(done.stdout)
     assert set(checks) == {
-        *("settings", "data folder", "store", "broker", "outputs", "libraries", "device", "model scenes"),
+        *("settings", "data folder", "store", "broker", "outputs", "lanes", "libraries", "device", "model scenes"),
     }
     assert {check["status"] for check in checks.values()} == {"ok"}
     assert "one step" in checks["model scenes"]["detail"]
@@ -97,3 +97,15 @@ def test_doctor_needs_settings_first(place: Path) -> None:
 def checks_of(output: str) -> dict[str, dict[str, Any]]:
     """The checks by name."""
     return {check["name"]: check for check in json.loads(output)["checks"]}
+
+
+def test_doctor_warns_of_a_lane_that_nobody_serves(tmp_path: Path) -> None:
+    """Jobs of its models would wait for ever."""
+    from safelight.cli.doctor.engine import check_lanes
+    from safelight.config import load_settings
+
+    file = tmp_path / "safelight.toml"
+    file.write_text('[models.a]\nmodel = "x/a"\n[models.b]\nmodel = "x/b"\nlane = "large"')
+    check = check_lanes(load_settings(file, {}))
+    assert check.status == "warn"
+    assert "large" in check.detail

@@ -45,7 +45,7 @@ def doctor(
 
 def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
     """All checks in order; without settings there is nothing else to check."""
-    from safelight.cli.doctor.engine import check_device, check_libraries, check_models
+    from safelight.cli.doctor.engine import check_device, check_lanes, check_libraries, check_models
     from safelight.cli.doctor.places import check_broker, check_home, check_outputs, check_store
 
     try:
@@ -54,7 +54,7 @@ def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
         yield fail("settings", str(error), "docs/settings.md lists every key")
         return
     yield ok("settings", f"{len(settings.models)} model(s): {', '.join(settings.models)}")
-    for place in (check_home, check_store, check_broker, check_outputs):
+    for place in (check_home, check_store, check_broker, check_outputs, check_lanes):
         yield place(settings)
     libraries = check_libraries()
     yield libraries

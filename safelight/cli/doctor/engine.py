@@ -75,6 +75,18 @@ def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
             engine.stop()
 
 
+def check_lanes(settings: Settings) -> Check:
+    """Every model's lane is served by a worker with these settings."""
+    unserved = [lane for lane in settings.lanes if lane not in settings.worker.lanes]
+    if unserved:
+        return warn(
+            "lanes",
+            f"no worker with these settings serves {', '.join(unserved)}: jobs of their models would wait",
+            "add them to [worker] lanes, or start a worker with --lanes",
+        )
+    return ok("lanes", ", ".join(settings.worker.lanes))
+
+
 def _is_there(title: str, model: ModelSettings) -> Check:
     folder = Path(model.model)
     if folder.is_absolute():
