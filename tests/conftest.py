@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -15,10 +16,17 @@ from tests.services.postgres import fresh_database, postgres_server
 from tests.services.rabbitmq import rabbitmq_server
 
 
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for an embedded PostgreSQL. pytest's own are closed to its user whenever another run begins."""
+    with tempfile.TemporaryDirectory(prefix="safelight-test-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A PostgreSQL server's URL."""
-    with postgres_server(tmp_path_factory.mktemp("server")) as url:
+    with tempfile.TemporaryDirectory(prefix="safelight-test-") as folder, postgres_server(Path(folder)) as url:
         yield url
 
 

@@ -21,13 +21,6 @@ def cli() -> CliRunner:
     return CliRunner(env={"COLUMNS": "200", "SAFELIGHT_KEY": ""})
 
 
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder that the embedded server's user can reach: every start of pytest closes its own folders to others."""
-    with tempfile.TemporaryDirectory(prefix="safelight-") as folder:
-        yield Path(folder)
-
-
 @pytest.fixture(scope="session")
 def embedded() -> Iterator[Embedded]:
     """``safelight up`` in a folder of its own; at the end it gets Ctrl-C and must leave nothing behind."""

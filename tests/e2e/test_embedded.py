@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -37,13 +38,13 @@ def start(home: Path, name: str = "up") -> Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server() -> Iterator[Server]:
     """One embedded Safelight for the tests that don't kill it."""
-    folder = tmp_path_factory.mktemp("embedded")
-    server = start(folder / "home")
-    yield server
-    assert server.process.stop() == 0
-    assert leftovers(str(folder)) == []
+    with tempfile.TemporaryDirectory(prefix="safelight-test-") as folder:
+        server = start(Path(folder, "home"))
+        yield server
+        assert server.process.stop() == 0
+        assert leftovers(folder) == []
 
 
 def test_the_picture_matches_its_prompt(server: Server) -> None:
@@ -124,9 +125,9 @@ def test_the_readmes_curl_commands_work_as_they_stand(server: Server, tmp_path: 
     assert Image.open(tmp_path / "picture.png").size == (128, 128)
 
 
-def test_twenty_queued_and_one_running_survive_kill_9(tmp_path: Path) -> None:
+def test_twenty_queued_and_one_running_survive_kill_9(place: Path) -> None:
     """Everything is killed with -9 and started again: each job finishes, each once, in order."""
-    home = tmp_path / "home"
+    home = place / "home"
     server = start(home, "before")
     running = server.submit(**SLOW)
     wait_for("the first to run", lambda: server.job(running["id"])["state"] == "running")
@@ -147,7 +148,7 @@ def test_twenty_queued_and_one_running_survive_kill_9(tmp_path: Path) -> None:
     finally:
         code = server.process.stop()
     assert code == 0
-    assert leftovers(str(tmp_path)) == []
+    assert leftovers(str(place)) == []
 
 
 def images(job: dict[str, Any]) -> list[str]:

@@ -34,9 +34,9 @@ def servers(folder: Path) -> list[int]:
     ]
 
 
-def test_one_process_owns_it_and_stops_it(tmp_path: Path) -> None:
+def test_one_process_owns_it_and_stops_it(place: Path) -> None:
     """Others attach; a second owner is refused in words."""
-    folder = tmp_path / "postgres"
+    folder = place / "postgres"
     owner, guest = EmbeddedPostgres(folder, exclusive=True), EmbeddedPostgres(folder)
     url = owner.start()
     assert guest.start() == url
@@ -50,9 +50,9 @@ def test_one_process_owns_it_and_stops_it(tmp_path: Path) -> None:
     assert servers(folder) == []
 
 
-def test_after_kill_9_the_next_owner_has_all_data_and_stops_it(tmp_path: Path) -> None:
+def test_after_kill_9_the_next_owner_has_all_data_and_stops_it(place: Path) -> None:
     """The server outlives its owner; the next takes it over."""
-    folder = tmp_path / "postgres"
+    folder = place / "postgres"
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
