@@ -11,7 +11,7 @@ import torch
 from .captions import training_caption
 from .latents import Bucket
 from .parts import Parts
-from .sizes import Size
+from .sizes import OTHER_SHARE, SHARES, Size
 from .untyped import Untyped
 from .vocab import T5_TOKENS
 
@@ -38,7 +38,7 @@ class Batches:
         self.buckets = buckets
         self.tokens = tokens
         self.random = random.Random(seed)
-        self.weights = [len(bucket.latents) * token_count(bucket.size) ** 0.5 for bucket in buckets]
+        self.weights = [SHARES.get(bucket.size, OTHER_SHARE) for bucket in buckets]
 
     def draw(self, *, late: bool, empty_share: float = EMPTY_SHARE) -> Batch:
         """A batch; late in training its times lie further from noise, where outlines are drawn."""

@@ -1,4 +1,4 @@
-"""The picture sizes that are trained, with how many pictures of each are encoded."""
+"""The picture sizes that are trained."""
 
 from __future__ import annotations
 
@@ -15,6 +15,20 @@ PICTURES: dict[Size, int] = {
     (128, 192): 800,
     (192, 128): 800,
 }
+"""How many pictures of each size are encoded."""
+
+SHARES: dict[Size, float] = {
+    (64, 64): 0.09,
+    (96, 96): 0.12,
+    (96, 128): 0.10,
+    (128, 96): 0.10,
+    (128, 128): 0.42,
+    (160, 160): 0.07,
+    (128, 192): 0.05,
+    (192, 128): 0.05,
+}
+"""How often a batch is of each size."""
+OTHER_SHARE = 0.1
 
 
 def parse_size(text: str) -> Size:

@@ -35,11 +35,12 @@ class Settings:
     flow: Budget = FLOW_BUDGET
     guidance: Budget = GUIDANCE_BUDGET
     flow_rate: float = 9e-4
-    guidance_scale: float = 2.2
+    guidance_scale: float = 2.5
     data_share: float = 0.3
     pictures: dict[Size, int] = field(default_factory=lambda: dict(PICTURES))
     batch: int = 32
     tokens: int = 3600
+    guidance_tokens: int = 2000
     normalise_on: int = 256
 
 
@@ -58,6 +59,7 @@ def smoke_settings(out: Path, work: Path, init: Path | None, seed: int) -> Setti
         pictures={(64, 64): 8, (96, 64): 8},
         batch=4,
         tokens=160,
+        guidance_tokens=160,
         normalise_on=8,
     )
 
@@ -105,7 +107,7 @@ def _train_text(settings: Settings, parts: Parts, finish: Finish) -> None:
 
 def _train_flow(settings: Settings, parts: Parts, buckets: list[Bucket], finish: Finish) -> None:
     modules: dict[str, nn.Module] = {"clip": parts.clip, "t5": parts.t5, "transformer": parts.transformer}
-    schedule = Schedule(settings.flow_rate, decay_from=0.3)
+    schedule = Schedule(settings.flow_rate, decay_from=0.35)
     stage = Stage("flow", modules, settings.work, settings.flow, schedule)
     batches = Batches(buckets, settings.tokens, settings.seed + stage.step)
     finish(stage, lambda: flow_loss(parts, batches, lambda: stage.spent))
@@ -118,5 +120,5 @@ def _train_guidance(settings: Settings, parts: Parts, buckets: list[Bucket], fin
     with frozen(parts.clip, parts.t5):
         schedule = Schedule(4e-4, decay_from=0.2)
         stage = Stage("guidance", modules, settings.work, settings.guidance, schedule, average=0.995)
-        batches = Batches(buckets, settings.tokens, settings.seed + stage.step)
+        batches = Batches(buckets, settings.guidance_tokens, settings.seed + stage.step)
         finish(stage, lambda: guidance_loss(parts, guidance, batches))
