@@ -33,12 +33,19 @@ from safelight.config import Settings
 
 
 def create_app(
-    settings: Settings, *, store: JobStore, outputs: Outputs, bell: Bell, progress: ProgressChannel
+    settings: Settings,
+    *,
+    store: JobStore,
+    outputs: Outputs,
+    bell: Bell,
+    progress: ProgressChannel,
+    own_secret: str | None = None,
 ) -> Litestar:
     """The API over an unopened ``store``: its lifespan opens it, listens to ``progress``, and closes both again.
 
     ``app.state.services.tail.close()`` ends all event streams; SIGTERM and SIGINT do so by themselves when the
-    application runs in the main thread. Starting raises ConfigError where ``require_keys`` does.
+    application runs in the main thread. ``own_secret`` is an admin's key that lives in this process's memory alone: who
+    owns the store needs no leave to use it. Starting raises ConfigError where ``require_keys`` does.
     """
     services = Services(
         settings=settings,
@@ -47,7 +54,7 @@ def create_app(
         bell=bell,
         live=LiveProgress(),
         tail=Tail(store, settings.server.max_streams),
-        keys=KeyRing(store, settings.server.host),
+        keys=KeyRing(store, settings.server.host, own_secret),
     )
     backlog = Backlog(store, settings.lanes)
     document = ApiDocument(_described)

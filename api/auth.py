@@ -24,16 +24,16 @@ _MAX_SECRET = 256
 
 
 async def needs_key(connection: Connection, _handler: BaseRouteHandler) -> None:
-    """Guard: open while nothing wants a key, else 401 without one that counts."""
+    """Guard: open while nothing wants a key and for this process itself, else 401 without one that counts."""
     services: Services = connection.app.state.services
-    if await services.keys.wanted():
+    if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         connection.state.key = await _authenticate(connection, services)
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
     """Guard for metrics and documentation: open on loopback, else for admin keys."""
     services: Services = connection.app.state.services
-    if services.keys.loopback:
+    if services.keys.loopback or services.keys.is_own(_secret(connection)):
         return
     if not (await _authenticate(connection, services)).admin:
         raise ProblemError(403, "forbidden", "this wants an admin key")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import stat
 import threading
 from pathlib import Path
 
+import httpx
 import pytest
 from PIL import Image
 
 from safelight.cli.exits import CommandError
 from safelight.cli.server.first_picture import FirstPicture
-from tests.cli.running import Embedded, run_safelight
+from tests.cli.running import Embedded, run_safelight, write_settings
 from tests.e2e.processes import Process, leftovers, wait_for
 
 
@@ -37,13 +39,50 @@ def test_once_renders_a_first_picture_and_leaves_nothing_running(settings: dict[
 def test_a_first_picture_that_fails_is_told(embedded: Embedded, place: Path) -> None:
     """The API's own words are shown; whatever the reason was, the exit code is 1."""
     done = threading.Event()
-    picture = FirstPicture(embedded.server.url, "", place / "first.png", lambda _reason: done.set())
+    picture = FirstPicture(embedded.server.url, "", "", place / "first.png", lambda _reason: done.set())
     picture.start()
     assert done.wait(60)
     with pytest.raises(CommandError, match=r"no first picture: .*prompt") as failure:
         picture.tell()
     assert failure.value.code == 1
     assert not (place / "first.png").exists()
+
+
+def test_the_first_picture_needs_no_key_of_the_store(settings: dict[str, str], place: Path) -> None:
+    """Once there are keys everybody else needs one, `up` itself does not, and its secret is not told."""
+    assert run_safelight("keys", "create", "ops", "--admin", environment=settings).returncode == 0
+    process = Process(place, "up", ["up", "--port", "0", "--prompt", "a red circle"], settings)
+    try:
+        wait_for("the picture", lambda: process.alive() and "first-picture.png" in process.tail(), 120)
+        url = address_in(process.tail())
+        for headers in ({}, {"Authorization": "Bearer wrong"}):
+            assert httpx.get(f"{url}/v1/jobs", headers=headers).status_code == 401
+        assert process.stop() == 0
+    finally:
+        process.kill()
+
+
+def test_a_server_outlives_a_first_picture_that_fails(place: Path) -> None:
+    """The error is printed and the server goes on; with --once it is exit code 1."""
+    settings = write_settings(place, "max_prompt_chars = 5\n")
+    process = Process(place, "up", ["up", "--port", "0", "--prompt", "a red circle"], settings)
+    try:
+        wait_for("the end of the start", lambda: process.alive() and "Ctrl-C stops" in process.tail(), 120)
+        assert "no first picture: prompt" in process.tail()
+        assert httpx.get(f"{address_in(process.tail())}/livez").status_code == 200
+        assert process.stop() == 0
+    finally:
+        process.kill()
+    done = run_safelight("up", "--port", "0", "--once", "--prompt", "a red circle", environment=settings)
+    assert done.returncode == 1, done.stderr
+    assert "no first picture: prompt" in done.stderr
+
+
+def address_in(text: str) -> str:
+    """The server's URL, from what `up` prints."""
+    found = re.search(r"Playground (http://127\.0\.0\.1:\d+)/", text)
+    assert found is not None, text
+    return found[1]
 
 
 def test_sigterm_in_the_middle_of_a_start_stops_what_runs_by_then(settings: dict[str, str], place: Path) -> None:

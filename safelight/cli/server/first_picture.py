@@ -18,9 +18,10 @@ from safelight.cli.exits import CommandError
 class FirstPicture:
     """Renders on a thread of its own, so that the main thread is free for signals."""
 
-    def __init__(self, url: str, prompt: str, path: Path, done: Callable[[str], None]) -> None:
-        """``done`` is called when it is there, or when it failed."""
+    def __init__(self, url: str, key: str, prompt: str, path: Path, done: Callable[[str], None]) -> None:
+        """``key`` is the server's own; ``done`` is called when the picture is there, or when it failed."""
         self._url = url
+        self._key = key
         self._prompt = prompt
         self._path = path
         self._done = done
@@ -42,7 +43,7 @@ class FirstPicture:
 
     def _run(self) -> None:
         try:
-            with Client(self._url) as client:
+            with Client(self._url, self._key) as client:
                 job = client.submit({"prompt": self._prompt})
                 job = wait_for_end(client, job)
                 self._saved = save_pictures(client, job, self._path)

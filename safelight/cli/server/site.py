@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -41,6 +42,7 @@ class Site:
         self._stack = stack
         self._phases = Phases(stop)
         self.worker: WorkerProcess | None = None
+        self.secret = secrets.token_urlsafe(32)  # of this process alone: its own requests need no key of the store's
 
     def start(self) -> socket.socket:
         """Start all parts; the socket that the API listens on. Raises CommandError, ConfigError, Interrupted."""
@@ -80,7 +82,7 @@ class Site:
         self._stack.callback(bell.stop)
         bell.start()
         with self._phases.phase("Starting the API", "API listens"):
-            http = serve_api(self._settings, open_store(url), outputs, bell, progress, listener)
+            http = serve_api(self._settings, open_store(url), outputs, bell, progress, listener, self.secret)
             self._stack.callback(http.stop)
             http.start()
         embedded = self._settings.store == "embedded"
@@ -109,9 +111,10 @@ def serve_api(
     bell: BrokerBell,
     progress: ClosableChannel,
     listener: socket.socket,
+    own_secret: str | None = None,
 ) -> HttpServer:
     """The API's server, not yet started."""
-    app: Any = create_app(settings, store=store, outputs=outputs, bell=bell, progress=progress)
+    app: Any = create_app(settings, store=store, outputs=outputs, bell=bell, progress=progress, own_secret=own_secret)
     return HttpServer(app, listener, settings.server, app.state.services.tail.close)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from safelight.cli.consoles import err
-from safelight.cli.exits import ExitCode, StartError, reported
+from safelight.cli.exits import CommandError, ExitCode, StartError, complain, reported
 from safelight.cli.options import ConfigOption, HostOption, PortOption, settings_for
 
 if TYPE_CHECKING:
@@ -69,11 +69,16 @@ def _serve(site: Site, settings: Settings, stop: StopSignal, prompt: str | None,
     url = address_of(site.start())
     err().print(f"Playground [bold]{url}/[/] · API {url}/docs · data {settings.home}", soft_wrap=True)
     if prompt:
-        picture = FirstPicture(url, prompt, out, stop.wake)
+        picture = FirstPicture(url, site.secret, prompt, out, stop.wake)
         picture.start()
         if _wait(site, stop) == "signal":
             raise Interrupted
-        picture.tell()
+        try:
+            picture.tell()
+        except CommandError as error:
+            if once:
+                raise
+            complain(str(error), error.hint)
         if once:
             return
     err().print("[dim]Ctrl-C stops.[/]")
