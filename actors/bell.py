@@ -13,6 +13,7 @@ from actors.broker import bell_message, queue_name
 from actors.room import QueueRoom
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import BELLS
+from safelight.telemetry.throttle import Throttle
 
 _log = get_logger(__name__)
 
@@ -32,6 +33,7 @@ class BrokerBell:
     def __init__(self, broker: Broker, capacity: int = 10_000) -> None:
         self._broker = broker
         self._room = QueueRoom(broker, limit=_QUEUE_LIMIT)
+        self._trouble = Throttle()
         self._waiting: queue.Queue[str | None] = queue.Queue(capacity)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
@@ -88,8 +90,12 @@ class BrokerBell:
             self._broker.declare_queue(queue_name(lane))
             self._broker.enqueue(bell_message(lane))
         except Exception as error:
-            _log.warning("bell not rung, trying again", action="bell.broker_away", error=type(error).__name__)
+            name = type(error).__name__
+            if self._trouble.due(name):
+                _log.warning("bell not rung, trying again", action="bell.broker_away", error=name)
             return False
+        if self._trouble.over():
+            _log.info("bells are rung again", action="bell.broker_back")
         BELLS.labels("rung").inc()
         return True
 

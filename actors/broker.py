@@ -109,6 +109,6 @@ def declare_lanes(broker: Broker, lanes: Iterable[str]) -> None:
         del broker.connection  # it belongs to the calling thread, where nobody would answer heartbeats
 
 
-def is_mismatch(error: ConnectionClosed) -> bool:
+def is_mismatch(error: Exception) -> bool:
     """True where the broker refused a declaration because the queue has other arguments (AMQP 406)."""
     return any(getattr(cause, "reply_code", None) == _PRECONDITION_FAILED for cause in error.args)

