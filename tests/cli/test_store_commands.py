@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from jobstore.keys import hash_secret
 from jobstore.postgres.store import PostgresStore
+from safelight.cli.server.reasons import advice_for, sentence_of
 from tests.cli.running import run_safelight, write_settings
 from tests.e2e.processes import leftovers
 
@@ -109,3 +111,23 @@ def test_doctor_warns_of_a_lane_that_nobody_serves(tmp_path: Path) -> None:
     check = check_lanes(load_settings(file, {}))
     assert check.status == "warn"
     assert "large" in check.detail
+
+
+def test_a_store_that_is_away_says_why_and_what_to_do(settings: dict[str, str], database: str) -> None:
+    """PostgreSQL's own words, and the command that makes a missing database."""
+    missing = database.rpartition("/")[0] + "/not_there"
+    for command in (("migrate",), ("keys", "ls")):
+        done = run_safelight(*command, environment={**settings, "SAFELIGHT_STORE": missing})
+        assert done.returncode == 3, done.stderr
+        assert 'database "not_there" does not exist' in done.stderr
+        assert re.search(r"createdb .*not_there", done.stderr)
+
+
+def test_no_password_is_told() -> None:
+    """Neither as it is written in the URL nor as it is meant."""
+    url = "postgresql://me:ge%20heim@host:5433/jobs"
+    said = sentence_of(ValueError("invalid: ge%20heim,\n ge heim"), url)
+    assert "heim" not in said
+    assert "invalid:" in said
+    assert advice_for('database "jobs" does not exist', url) == "make it:  createdb -h host -p 5433 -U me jobs"
+    assert "SAFELIGHT_STORE" in advice_for("connection refused", url)

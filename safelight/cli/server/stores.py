@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
+
 from jobstore.embedded import EmbeddedPostgres
 from jobstore.errors import JobStoreError
 from jobstore.protocol import JobStore
 from jobstore.registry import open_store
 from safelight.cli.exits import CommandError, UnreachableError
 from safelight.cli.server.home import make_home
+from safelight.cli.server.reasons import advice_for, sentence_of
 from safelight.config import Settings
 
 T = TypeVar("T")
@@ -55,12 +58,14 @@ async def on_store(url: str, work: Callable[[JobStore], Awaitable[T]]) -> T:
         await store.open()
     except Exception as error:  # each driver has errors of its own
         await store.close()
-        raise UnreachableError(
-            f"the store can't be reached: {type(error).__name__}", "check SAFELIGHT_STORE, and that the database runs"
-        ) from error
+        why = sentence_of(error, url)
+        raise UnreachableError(f"the store can't be reached: {why}", advice_for(why, url)) from error
     try:
         return await work(store)
     except JobStoreError as error:
         raise CommandError(str(error)) from error
+    except psycopg.Error as error:
+        why = sentence_of(error, url)
+        raise CommandError(f"the store refuses: {why}", advice_for(why, url)) from error
     finally:
         await store.close()
