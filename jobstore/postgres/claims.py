@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from jobstore.job import JobState
 from jobstore.postgres.moves import followers_of, move
@@ -84,3 +85,8 @@ async def beat(connection: Connection, worker: Worker) -> tuple[HeldLease, ...]:
             async for row in cursor
         ]
     )
+
+
+async def leave(connection: Connection, worker_id: UUID) -> None:
+    """Forget a worker."""
+    await connection.execute("DELETE FROM worker WHERE id = %s", [worker_id])

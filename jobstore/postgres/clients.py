@@ -13,7 +13,6 @@ from jobstore.job import Job, JobState
 from jobstore.postgres.moves import followers_of, move, succeed_leader, tell
 from jobstore.postgres.rows import Connection, Row, locked, one, pictures_of, to_job, with_pictures
 from jobstore.protocol import JobFilter, JobPage, Settled
-from jobstore.states import check_transition
 
 _POSITION_LIMIT = 10_000
 _POSITION = """
@@ -23,6 +22,13 @@ SELECT count(*) + 1 AS position FROM (
     LIMIT %(limit)s
 ) AS ahead
 """
+_STANDING = {
+    JobState.SCHEDULED: "is scheduled",
+    JobState.QUEUED: "is queued",
+    JobState.RUNNING: "is running",
+    JobState.SUCCEEDED: "succeeded",
+    JobState.CANCELED: "was canceled",
+}
 _LIST = """
 SELECT * FROM job
 WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(model)s::text IS NULL OR model = %(model)s)
@@ -123,9 +129,8 @@ async def retry(connection: Connection, job_id: UUID) -> Settled:
     """Queue a failed or dead job anew, at its price and with fresh attempts. It renders for itself: none joins it."""
     row = await _lock(connection, job_id)
     state = JobState(row["state"])
-    if not state.terminal:
-        raise IllegalTransitionError(f"a job that is {state} can't be retried: it has not ended")
-    check_transition(state, JobState.QUEUED)
+    if state not in (JobState.FAILED, JobState.DEAD):
+        raise IllegalTransitionError(f"only failed or dead jobs can be retried; this one {_STANDING[state]}")
     await connection.execute(
         "UPDATE job SET joinable = false, leader_id = NULL, cache = 'miss', rescues = 0, start_at = NULL, "
         "deadline_at = NULL, attempts_allowed = attempts + max_attempts WHERE id = %s",

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
-
-from psycopg import AsyncConnection
-from psycopg.errors import UniqueViolation
-from psycopg.rows import dict_row
-from psycopg_pool import AsyncConnectionPool
 
 from jobstore.job import Job, JobError, JobEvent, NewJob, Picture
 from jobstore.postgres import claims, clients, reads, settle, sweep
 from jobstore.postgres.migrate import check_current, migrate, migrations
-from jobstore.postgres.rows import Connection, Row
 from jobstore.postgres.submit import submit
+from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
     CachedPictures,
@@ -32,171 +25,108 @@ from jobstore.protocol import (
     Worker,
 )
 
-_RACES = 10
-
-
-async def _configure(connection: Connection) -> None:
-    """Bound what a stuck client can hold up. A start-up option would be shorter, but PgBouncer refuses those."""
-    await connection.execute("SET idle_in_transaction_session_timeout = '30s'")
-    await connection.commit()
-
 
 class PostgresStore:
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
-        """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection."""
-        self._url = url
-        self._wait_s = wait_s
-        self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
-            url,
-            min_size=1,
-            max_size=max_connections,
-            max_waiting=1000,
-            timeout=wait_s,
-            open=False,
-            kwargs={
-                "row_factory": dict_row,
-                "prepare_threshold": None,  # a PgBouncer in between may not know prepared statements
-                "connect_timeout": max(2, int(wait_s)),
-                "application_name": "safelight",
-            },
-            configure=_configure,
-            check=AsyncConnectionPool.check_connection,
-        )
+        """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
+        self._transactions = Transactions(url, max_connections, wait_s)
 
     async def open(self) -> None:
         """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
-        # The pool would only tell that it waited in vain.
-        probe = await AsyncConnection.connect(self._url, connect_timeout=max(2, int(self._wait_s)))
-        await probe.close()
-        await self._pool.open(wait=True, timeout=self._wait_s)
+        await self._transactions.open()
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._pool.close()
-
-    @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[Connection]:
-        async with self._pool.connection() as connection:
-            yield connection
+        await self._transactions.close()
 
     async def migrate(self) -> tuple[str, ...]:
-        async with self._transaction() as connection:
-            return await migrate(connection, migrations())
+        return await self._transactions.run(lambda c: migrate(c, migrations()))
 
     async def ping(self) -> None:
-        async with self._transaction() as connection:
-            await check_current(connection, migrations())
+        await self._transactions.run(lambda c: check_current(c, migrations()))
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        for _ in range(_RACES - 1):
-            try:
-                async with self._transaction() as connection:
-                    return await submit(connection, new, pictures)
-            except UniqueViolation as error:
-                if error.diag.constraint_name != "job_in_flight":
-                    raise
-        async with self._transaction() as connection:
-            return await submit(connection, new, pictures)
+        return await self._transactions.run(lambda c: submit(c, new, pictures))
 
     async def get(self, job_id: UUID) -> Job:
-        async with self._transaction() as connection:
-            return await clients.get(connection, job_id)
+        return await self._transactions.run(lambda c: clients.get(c, job_id))
 
     async def list_jobs(self, where: JobFilter) -> JobPage:
-        async with self._transaction() as connection:
-            return await clients.list_jobs(connection, where)
+        return await self._transactions.run(lambda c: clients.list_jobs(c, where))
 
     async def cancel(self, job_id: UUID) -> Settled:
-        async with self._transaction() as connection:
-            return await clients.cancel(connection, job_id)
+        return await self._transactions.run(lambda c: clients.cancel(c, job_id))
 
     async def retry(self, job_id: UUID) -> Settled:
-        async with self._transaction() as connection:
-            return await clients.retry(connection, job_id)
+        return await self._transactions.run(lambda c: clients.retry(c, job_id))
 
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
-        async with self._transaction() as connection:
-            return await reads.events(connection, job_id, after)
+        return await self._transactions.run(lambda c: reads.events(c, job_id, after))
 
     async def events_since(self, after: int, limit: int = 1000) -> tuple[JobEvent, ...]:
-        async with self._transaction() as connection:
-            return await reads.events_since(connection, after, limit)
+        return await self._transactions.run(lambda c: reads.events_since(c, after, limit))
 
     async def last_event(self) -> int:
-        async with self._transaction() as connection:
-            return await reads.last_event(connection)
+        return await self._transactions.run(lambda c: reads.last_event(c))
 
     async def find_cached(self, fingerprint: str) -> CachedPictures | None:
-        async with self._transaction() as connection:
-            return await reads.find_cached(connection, "fingerprint", fingerprint)
+        return await self._transactions.run(lambda c: reads.find_cached(c, "fingerprint", fingerprint))
 
     async def find_cached_any(self, seedless_fingerprint: str) -> CachedPictures | None:
-        async with self._transaction() as connection:
-            return await reads.find_cached(connection, "seedless_fingerprint", seedless_fingerprint)
+        return await self._transactions.run(
+            lambda c: reads.find_cached(c, "seedless_fingerprint", seedless_fingerprint)
+        )
 
     async def forget_cached(self, fingerprint: str) -> None:
-        async with self._transaction() as connection:
-            await reads.forget_cached(connection, fingerprint)
+        await self._transactions.run(lambda c: reads.forget_cached(c, fingerprint))
 
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
-        async with self._transaction() as connection:
-            return await claims.claim(connection, worker, lanes, prefer)
+        return await self._transactions.run(lambda c: claims.claim(c, worker, lanes, prefer))
 
     async def beat(self, worker: Worker) -> tuple[HeldLease, ...]:
-        async with self._transaction() as connection:
-            return await claims.beat(connection, worker)
+        return await self._transactions.run(lambda c: claims.beat(c, worker))
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
-        async with self._transaction() as connection:
-            return await settle.finish(connection, token, result)
+        return await self._transactions.run(lambda c: settle.finish(c, token, result))
 
     async def fail(self, token: int, error: JobError, retry_in_s: float | None = None) -> Settled | None:
-        async with self._transaction() as connection:
-            return await settle.fail(connection, token, error, retry_in_s)
+        return await self._transactions.run(lambda c: settle.fail(c, token, error, retry_in_s))
 
     async def canceled(self, token: int, gpu_seconds: Decimal = Decimal(0)) -> Settled | None:
-        async with self._transaction() as connection:
-            return await settle.canceled(connection, token, gpu_seconds)
+        return await self._transactions.run(lambda c: settle.canceled(c, token, gpu_seconds))
 
     async def release(self, token: int) -> Settled | None:
-        async with self._transaction() as connection:
-            return await settle.release(connection, token)
+        return await self._transactions.run(lambda c: settle.release(c, token))
 
     async def leave(self, worker_id: UUID) -> None:
-        async with self._transaction() as connection:
-            await connection.execute("DELETE FROM worker WHERE id = %s", [worker_id])
+        await self._transactions.run(lambda c: claims.leave(c, worker_id))
 
     async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
-        parts = []
-        steps: tuple[tuple[Any, dict[str, Any]], ...] = (
-            (sweep.sweep_leases, {"lease_s": lease_s, "max_rescues": max_rescues}),
-            (sweep.sweep_due, {}),
-            (sweep.sweep_late, {}),
-            (sweep.sweep_unrung, {"ring_again_s": ring_again_s}),
-        )
-        for step, arguments in steps:
-            async with self._transaction() as connection:
-                parts.append(await step(connection, limit=limit, **arguments))
+        # A transaction a step: a step that fails takes nothing back of the others.
+        parts = [
+            await self._transactions.run(step)
+            for step in (
+                lambda c: sweep.sweep_leases(c, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
+                lambda c: sweep.sweep_due(c, limit=limit),
+                lambda c: sweep.sweep_late(c, limit=limit),
+                lambda c: sweep.sweep_unrung(c, ring_again_s=ring_again_s, limit=limit),
+            )
+        ]
         return sweep.together(parts)
 
     async def counts(self) -> tuple[LaneCount, ...]:
-        async with self._transaction() as connection:
-            return await sweep.counts(connection)
+        return await self._transactions.run(lambda c: sweep.counts(c))
 
     async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool) -> ApiKey:
-        async with self._transaction() as connection:
-            return await reads.create_key(connection, name, secret_hash, hint, admin)
+        return await self._transactions.run(lambda c: reads.create_key(c, name, secret_hash, hint, admin))
 
     async def find_key(self, secret_hash: str) -> ApiKey | None:
-        async with self._transaction() as connection:
-            return await reads.find_key(connection, secret_hash)
+        return await self._transactions.run(lambda c: reads.find_key(c, secret_hash))
 
     async def list_keys(self) -> tuple[ApiKey, ...]:
-        async with self._transaction() as connection:
-            return await reads.list_keys(connection)
+        return await self._transactions.run(lambda c: reads.list_keys(c))
 
     async def revoke_key(self, key_id: UUID) -> bool:
-        async with self._transaction() as connection:
-            return await reads.revoke_key(connection, key_id)
+        return await self._transactions.run(lambda c: reads.revoke_key(c, key_id))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from decimal import Decimal
 from typing import Any
 
@@ -97,3 +99,27 @@ async def test_a_finish_with_many_pictures_is_one_transaction(store: PostgresSto
     assert (await store.get(job.id)).state == "running"
     assert rows(database, "SELECT * FROM picture") == []
     assert await store.finish(lease.token, done) is not None
+
+
+async def test_canceled_calls_leave_no_connection_that_commits_each_statement(database: str) -> None:
+    """A stream that is cut cancels whatever it awaits; the next caller's transaction must still be one."""
+    store = PostgresStore(database, max_connections=2)
+    await store.open()
+    try:
+        for turn in range(300):
+            call = asyncio.create_task(store.last_event())
+            for _ in range(turn % 30):
+                await asyncio.sleep(0)
+            while not call.done():  # a cancel scope cancels again at every await, clean-up included
+                call.cancel()
+                await asyncio.sleep(0)
+        await store.submit(new_job(n=2))
+        lease = await claimed(store, new_worker())
+        done = result(lease)
+        for _ in range(4):
+            with pytest.raises(psycopg.errors.UniqueViolation):
+                await store.finish(lease.token, type(done)(pictures=(done.pictures[0], done.pictures[0])))
+        assert rows(database, "SELECT * FROM picture") == []
+        assert (await store.get(lease.job.id)).charged == NOTHING
+    finally:
+        await store.close()
