@@ -66,6 +66,40 @@ def test_submit_saves_the_pictures_and_prints_where(commands: Commands, tmp_path
     assert not [file for file in tmp_path.iterdir() if file.name.startswith(".")]
 
 
+def test_a_place_that_is_not_there_is_refused_before_anything_is_submitted(tmp_path: Path, cli: CliRunner) -> None:
+    """Nobody listens there, so that a submit would have been exit code 3."""
+    nobody = {"SAFELIGHT_URL": "http://127.0.0.1:9"}
+    for place in (tmp_path / "made" / "a.png", tmp_path):
+        result = cli.invoke(app, ["submit", "a red circle", "-o", str(place)], env=nobody)
+        assert (result.exit_code, "folder" in result.stderr) == (2, True), result.output
+    assert not (tmp_path / "made").exists()
+
+
+def test_ctrl_c_before_an_answer_says_so(cli: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130 as ever, and how to be sure."""
+
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("safelight.cli.client.http.Client.submit", interrupt)
+    result = cli.invoke(app, ["submit", "a red circle"])
+    assert result.exit_code == 130, result.output
+    assert "nothing was submitted" in result.stderr
+
+
+def test_warnings_are_printed_on_standard_error(commands: Commands) -> None:
+    """By who waits, who watches, and who looks."""
+    prompt = "a red circle " * 30  # more than the text encoder reads
+    waited = commands.run("submit", prompt, "--steps", "1", "--seed", "3", "--wait")
+    assert "warning:" in waited.stderr
+    job_id = commands.json("jobs", "ls", "--limit", "1")["data"][0]["id"]
+    assert "warning:" in commands.run("jobs", "watch", job_id).stderr
+    shown = commands.run("jobs", "show", job_id).stdout
+    assert "warning" in shown
+    titles = [line.split("  ")[0] for line in shown.splitlines()]
+    assert (titles.count("cache"), titles.count("cache mode")) == (1, 1)
+
+
 def test_submit_without_waiting_prints_the_id(commands: Commands) -> None:
     """The id alone is on standard output, for scripts."""
     result = commands.run("submit", "a red circle", "--steps", "2")

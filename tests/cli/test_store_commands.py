@@ -29,6 +29,7 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     listed = run_safelight("keys", "ls", environment=environment)
     assert str(key.id) in listed.stdout
     assert secret not in listed.stdout
+    assert "admin" in listed.stdout
     as_json = json.loads(run_safelight("keys", "ls", "--json", environment=environment).stdout)
     assert [(entry["name"], entry["revoked_at"]) for entry in as_json] == [("ops", None)]
 
@@ -38,6 +39,8 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     again = run_safelight("keys", "revoke", unknown, environment=environment)
     assert again.returncode == 2
     assert unknown in again.stderr
+    nameless = run_safelight("keys", "revoke", "ops", environment=environment)
+    assert (nameless.returncode, "safelight keys ls" in nameless.stderr) == (2, True)
 
 
 def test_migrate_lists_what_it_applied_and_stops_the_server_again(settings: dict[str, str], place: Path) -> None:

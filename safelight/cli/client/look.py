@@ -20,6 +20,8 @@ COLOURS = {
     "canceled": "dim",
 }
 
+_TITLES = {"cache": "cache mode"}  # beside "cache", which says what came of it
+
 
 def jobs_table(jobs: Sequence[Job], now: datetime | None = None) -> Table:
     """One line a job, newest first."""
@@ -80,7 +82,7 @@ def details(job: Job, url: str) -> Table:
     table.add_column(overflow="fold")
     request = job["request"]
     rows: list[tuple[str, object]] = [("id", job["id"]), ("model", job["model"])]
-    rows += [(name, value) for name, value in request.items() if name != "model"]
+    rows += [(_TITLES.get(name, name), value) for name, value in request.items() if name != "model"]
     rows += [("cache", job["cache"]), ("attempts", job["attempts"]), ("dimensions", _pairs(job["dimensions"]))]
     rows += [("gpu seconds", job["cost"]["gpu_seconds"])]
     rows += [(name.replace("_", " "), job[name]) for name in ("created_at", "started_at", "finished_at")]

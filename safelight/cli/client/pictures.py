@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from safelight.cli.client.http import Client, Job
-from safelight.cli.exits import CommandError
+from safelight.cli.exits import CommandError, RefusedError
 
 
 def save_pictures(client: Client, job: Job, path: Path) -> list[Path]:
@@ -20,6 +20,15 @@ def save_pictures(client: Client, job: Job, path: Path) -> list[Path]:
         _write(target, client.picture(image["url"]))
         saved.append(target)
     return saved
+
+
+def check_place(path: Path) -> None:
+    """See that pictures can go to ``path`` before anything is rendered. Raises RefusedError."""
+    place = path.expanduser().absolute()
+    if not place.parent.is_dir():
+        raise RefusedError(f"--out {path}: there is no folder {place.parent}", f"make it:  mkdir -p {place.parent}")
+    if place.is_dir():
+        raise RefusedError(f"--out {path} is a folder", "name a file in it")
 
 
 def targets(path: Path, count: int) -> list[Path]:

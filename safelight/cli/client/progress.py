@@ -14,10 +14,12 @@ ENDED = frozenset({"succeeded", "failed", "canceled", "dead"})
 
 
 def wait_for_end(client: Client, job: Job) -> Job:
-    """The job once it has succeeded. Raises JobFailedError, and what ``follow`` raises."""
+    """The job once it has succeeded; its warnings are printed. Raises JobFailedError, and what ``follow`` raises."""
     if job["state"] not in ENDED:
         watch(client, job)
         job = client.job(job["id"])
+    for warning in job["warnings"]:
+        err().print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if job["state"] != "succeeded":
         raise JobFailedError(f"job {job['id']} is {job['state']}{_why(job)}", "safelight jobs show " + job["id"])
     return job

@@ -108,9 +108,12 @@ def start_of(text: str | None) -> str | None:
 
 def _run(fields: dict[str, Any], url: str, key: str | None, *, wait: bool, output: Path | None, as_json: bool) -> None:
     from safelight.cli.client.http import Client
+    from safelight.cli.client.pictures import check_place
 
+    if output is not None:
+        check_place(output)
     with Client(url, key) as client:
-        job = client.submit(fields)
+        job = _submitted(client, fields)
         try:
             saved = _finish(client, job, output) if wait else None
         except KeyboardInterrupt:
@@ -126,6 +129,15 @@ def _run(fields: dict[str, Any], url: str, key: str | None, *, wait: bool, outpu
             _say_submitted(job)
         else:
             _say_saved(client, job, saved)
+
+
+def _submitted(client: Client, fields: dict[str, Any]) -> Job:
+    try:
+        return client.submit(fields)
+    except KeyboardInterrupt:
+        err().print("Interrupted before the API answered: nothing was submitted that it told of.")
+        err().print("To be sure:  safelight jobs ls", markup=False)
+        raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 def _finish(client: Client, job: Job, output: Path | None) -> list[Path]:

@@ -34,7 +34,7 @@ def ls(as_json: JsonOption = False, config: ConfigOption = None) -> None:
     elif keys:
         out().print(_table(keys))
     else:
-        err().print("No keys: on loopback the API is open.")
+        err().print("No key was ever made: on loopback the API is open.")
 
 
 def _table(keys: tuple[ApiKey, ...]) -> Table:
@@ -50,7 +50,7 @@ def _table(keys: tuple[ApiKey, ...]) -> Table:
             str(key.id),
             escape(key.name),
             escape(key.hint),
-            "admin" if key.admin else "",
+            "admin" if key.admin else "client",
             f"{key.created_at:%Y-%m-%d %H:%M}",
             f"[red]{key.revoked_at:%Y-%m-%d %H:%M}[/]" if key.revoked_at else "",
         )
