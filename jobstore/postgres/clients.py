@@ -10,7 +10,7 @@ from uuid import UUID
 
 from jobstore.errors import IllegalTransitionError, JobNotFoundError
 from jobstore.job import Job, JobState
-from jobstore.postgres.moves import followers_of, move, succeed_leader, tell
+from jobstore.postgres.moves import followers_of, move, succeed_leader
 from jobstore.postgres.rows import Connection, Row, locked, one, pictures_of, to_job, with_pictures
 from jobstore.protocol import JobFilter, JobPage, Settled
 
@@ -95,34 +95,18 @@ async def cancel(connection: Connection, job_id: UUID) -> Settled:
     row = await _lock(connection, job_id)
     ring: tuple[str, ...] = ()
     if not JobState(row["state"]).terminal:
-        if row["leader_id"] is None and row["state"] == JobState.RUNNING:
-            await _cancel_running(connection, row)
+        if row["lease_token"] is not None and not await followers_of(connection, job_id):
+            await connection.execute("UPDATE job SET cancel_requested = true WHERE id = %s", [job_id])
         else:
-            await end_waiting(connection, row, JobState.CANCELED)
-            ring = (row["lane"],) if row["state"] == JobState.QUEUED else ()
+            ring = await end_now(connection, row, JobState.CANCELED)
     return Settled(job=await with_pictures(connection, await locked(connection, job_id)), ring=ring)
 
 
-async def _cancel_running(connection: Connection, row: Row) -> None:
+async def end_now(connection: Connection, row: Row, state: JobState, **told: Any) -> tuple[str, ...]:
+    """End a job (locked) whatever its worker does; who joined it goes on. Returns one lane for each bell to ring."""
     followers = await followers_of(connection, row["id"])
-    if followers:
-        await move(connection, [row["id"]], JobState.CANCELED)
-        await _inherit(connection, row, followers)
-        return
-    await connection.execute("UPDATE job SET cancel_requested = true WHERE id = %s", [row["id"]])
-
-
-async def end_waiting(connection: Connection, row: Row, state: JobState, **told: Any) -> None:
-    """End a job (locked) that holds no lease; the first that joined it takes its place."""
-    followers = [] if row["leader_id"] is not None else await followers_of(connection, row["id"])
     await move(connection, [row["id"]], state, **told)
-    await _inherit(connection, row, followers)
-
-
-async def _inherit(connection: Connection, leader: Row, followers: list[Row]) -> None:
-    heir = await succeed_leader(connection, leader, followers)
-    if heir is not None:
-        await tell(connection, heir, reason="took over from a canceled job")
+    return await succeed_leader(connection, row, followers)
 
 
 async def retry(connection: Connection, job_id: UUID) -> Settled:

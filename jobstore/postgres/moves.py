@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from jobstore.job import JobState
-from jobstore.postgres.rows import Connection, Row
+from jobstore.postgres.rows import Connection, Row, sole
 from jobstore.states import sources_of
 
 _MOVE = """
@@ -26,6 +26,16 @@ UPDATE job SET
     started_at = CASE WHEN %(state)s = 'running' THEN coalesce(started_at, clock_timestamp()) ELSE started_at END,
     finished_at = CASE WHEN %(ends)s THEN clock_timestamp() END
 WHERE id = ANY(%(ids)s) AND state = ANY(%(sources)s)
+RETURNING *
+"""
+
+_INHERITED = ("rank_at", "attempts", "rescues", "lease_token", "worker_id", "start_at", "rung_at")
+_INHERIT = """
+UPDATE job SET
+    leader_id = NULL, cache = 'miss', reserved = price, rank_at = least(rank_at, %(rank_at)s), attempts = %(attempts)s,
+    rescues = %(rescues)s, lease_token = %(lease_token)s::bigint, worker_id = %(worker_id)s::uuid,
+    start_at = %(start_at)s, rung_at = %(rung_at)s
+WHERE id = %(id)s AND leader_id = %(leader_id)s
 RETURNING *
 """
 
@@ -99,25 +109,26 @@ async def detach(connection: Connection, followers: Sequence[Row], **told: Any) 
     return tuple(row["lane"] for row in followers)
 
 
-async def succeed_leader(connection: Connection, leader: Row, followers: Sequence[Row]) -> Row | None:
+async def succeed_leader(connection: Connection, leader: Row, followers: Sequence[Row]) -> tuple[str, ...]:
     """Let the first job that joined take the place of a leader that has just ended: its rank, lease and attempts.
 
-    ``leader`` is the leader's row from before its end. Returns the new leader's row; None where nobody joined.
+    ``leader`` is the leader's row from before its end. A render goes on for whoever wants it in the same file format;
+    where nobody does, the heir is queued anew. Returns one lane for each bell to ring.
     """
     if not followers:
-        return None
-    heir, others = followers[0], followers[1:]
-    cursor = await connection.execute(
-        "UPDATE job SET leader_id = NULL, cache = 'miss', reserved = price, rank_at = least(rank_at, %(rank_at)s), "
-        "attempts = %(attempts)s, rescues = %(rescues)s, lease_token = %(lease_token)s, worker_id = %(worker_id)s, "
-        "start_at = %(start_at)s, rung_at = %(rung_at)s WHERE id = %(id)s RETURNING *",
-        {"id": heir["id"]}
-        | {
-            name: leader[name]
-            for name in ("rank_at", "attempts", "rescues", "lease_token", "worker_id", "start_at", "rung_at")
-        },
+        return ()
+    rendering = leader["lease_token"] is not None
+    alike = [row for row in followers if row["format"] == leader["format"]]
+    heir = alike[0] if rendering and alike else followers[0]
+    others = [row["id"] for row in followers if row["id"] != heir["id"]]
+    if rendering and not alike:
+        leader = {**leader, "lease_token": None, "worker_id": None, "attempts": max(leader["attempts"] - 1, 0)}
+        await move(connection, [row["id"] for row in followers], JobState.QUEUED, reason="render of another format")
+    taken = await sole(
+        connection,
+        _INHERIT,
+        {"id": heir["id"], "leader_id": leader["id"]} | {name: leader[name] for name in _INHERITED},
     )
-    await connection.execute(
-        "UPDATE job SET leader_id = %s WHERE id = ANY(%s)", [heir["id"], [row["id"] for row in others]]
-    )
-    return await cursor.fetchone()
+    await connection.execute("UPDATE job SET leader_id = %s WHERE id = ANY(%s)", [heir["id"], others])
+    await tell(connection, taken, reason="took over from a job that ended")
+    return (taken["lane"],) if taken["state"] == JobState.QUEUED else ()

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState
 from jobstore.postgres.moves import detach, followers_of, move
-from jobstore.postgres.rows import Connection, Row, add_pictures, locked, one, with_pictures
+from jobstore.postgres.rows import Connection, Row, add_pictures, locked, one, sole, with_pictures
 from jobstore.protocol import Finish, Settled
 
 _CACHE = """
@@ -27,8 +27,12 @@ FROM job WHERE id = %(id)s
 
 
 async def held(connection: Connection, token: int) -> Row | None:
-    """The job that is held under ``token``, locked; None when the token is old."""
-    return await one(connection, "SELECT * FROM job WHERE lease_token = %(token)s FOR UPDATE", {"token": token})
+    """The job that is held under ``token``, locked; None when the token is old.
+
+    A lease that goes over to another job while this waits for the lock is found at the second look.
+    """
+    query = "SELECT * FROM job WHERE lease_token = %(token)s FOR UPDATE"
+    return await one(connection, query, {"token": token}) or await one(connection, query, {"token": token})
 
 
 async def finish(connection: Connection, token: int, result: Finish) -> Settled | None:
@@ -58,6 +62,10 @@ async def fail(connection: Connection, token: int, error: JobError, retry_in_s: 
         return None
     followers = await followers_of(connection, leader["id"])
     ring: tuple[str, ...] = ()
+    if error.code == "deadline_exceeded" and not await _late(connection, leader):
+        # The worker kept the deadline of the job from which this one took over the lease.
+        await give_back(connection, leader, reason=error.code)
+        return await _settled(connection, leader["id"], (leader["lane"],))
     if not error.concerns_render:
         ring, followers = await detach(connection, followers, reason=error.code), []
     ids = [leader["id"], *(row["id"] for row in followers)]
@@ -73,6 +81,12 @@ async def fail(connection: Connection, token: int, error: JobError, retry_in_s: 
         ring = (*ring, leader["lane"])
     await _record(connection, leader["id"], Decimal(0), "")
     return await _settled(connection, leader["id"], ring)
+
+
+async def _late(connection: Connection, row: Row) -> bool:
+    """True when the job's own deadline has passed, by the database's clock (a moment's slack for the worker's)."""
+    query = "SELECT %(deadline_at)s::timestamptz < clock_timestamp() + interval '1 second' AS late"
+    return bool((await sole(connection, query, row))["late"])
 
 
 async def canceled(connection: Connection, token: int, gpu_seconds: Decimal) -> Settled | None:

@@ -8,7 +8,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from jobstore.job import JobError, JobState
-from jobstore.postgres.clients import end_waiting
+from jobstore.postgres.clients import end_now
 from jobstore.postgres.moves import followers_of, move
 from jobstore.postgres.rows import Connection, Row, locked
 from jobstore.postgres.settle import give_back
@@ -35,7 +35,8 @@ ORDER BY start_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 """
 _LATE = """
 SELECT * FROM job
-WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running') AND lease_token IS NULL
+WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running')
+  AND (lease_token IS NULL OR deadline_at < clock_timestamp() - make_interval(secs => %(grace_s)s))
 ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 """
 _UNRUNG = """
@@ -50,6 +51,8 @@ UPDATE job SET rung_at = clock_timestamp() FROM unrung WHERE job.id = unrung.id 
 _COUNTS = """
 SELECT lane, state, count(*) AS count FROM job WHERE state IN ('scheduled', 'queued', 'running') GROUP BY lane, state
 """
+# A worker ends a late render itself, between two steps. It doesn't know the deadline of a job that took over a lease.
+_LATE_GRACE_S = 3.0
 _LATE_ERROR = JobError(code="deadline_exceeded", message="the deadline passed before the job was rendered")
 _LOST_ERROR = JobError(code="worker_lost", message="the worker died or fell silent while it rendered this, too often")
 
@@ -73,7 +76,7 @@ async def sweep_leases(connection: Connection, *, lease_s: float, max_rescues: i
 
 async def _take_back(connection: Connection, row: Row, max_rescues: int) -> str:
     if row["cancel_requested"]:
-        await end_waiting(connection, row, JobState.CANCELED)
+        await end_now(connection, row, JobState.CANCELED)
         return "canceled"
     if row["rescues"] + 1 >= max_rescues:
         ids = [row["id"], *(follower["id"] for follower in await followers_of(connection, row["id"]))]
@@ -94,13 +97,14 @@ async def sweep_due(connection: Connection, *, limit: int) -> Swept:
 
 
 async def sweep_late(connection: Connection, *, limit: int) -> Swept:
-    """Fail waiting jobs whose deadline passed."""
-    rows = await (await connection.execute(_LATE, {"limit": limit})).fetchall()
+    """Fail jobs whose deadline passed: those that wait, and those that their worker did not end in time."""
+    rows = await (await connection.execute(_LATE, {"limit": limit, "grace_s": _LATE_GRACE_S})).fetchall()
+    ring: list[str] = []
     for late in rows:
         # Read again: the end of a leader in this batch may have made this one a leader.
         row = await locked(connection, late["id"])
-        await end_waiting(connection, row, JobState.FAILED, error=Jsonb(msgspec.to_builtins(_LATE_ERROR)))
-    return Swept(expired=len(rows))
+        ring += await end_now(connection, row, JobState.FAILED, error=Jsonb(msgspec.to_builtins(_LATE_ERROR)))
+    return Swept(ring=tuple(ring), expired=len(rows))
 
 
 async def sweep_unrung(connection: Connection, *, ring_again_s: float, limit: int) -> Swept:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -147,6 +148,65 @@ async def test_when_a_running_leader_is_canceled_its_lease_goes_over(store: JobS
     assert (await store.get(leader.id)).pictures == ()
 
 
+async def test_a_lease_goes_over_to_one_that_wants_the_same_file_format(store: JobStore) -> None:
+    """Not to the first that joined, whose format the render does not have; that one is answered afterwards."""
+    worker = new_worker()
+    leader = await store.submit(new_job("f"))
+    jpeg = await store.submit(new_job("f", format=PictureFormat.JPEG))
+    png = await store.submit(new_job("f"))
+    lease = await claimed(store, worker)
+    await store.cancel(leader.id)
+    [held] = await store.beat(worker)
+    assert (held.token, held.job_id) == (lease.token, png.id)
+    settled = await store.finish(lease.token, result(lease))
+    assert settled is not None
+    assert (settled.job.charged, settled.ring) == (PRICE, ("default",))
+    assert (await store.get(jpeg.id)).state is JobState.QUEUED
+
+
+async def test_a_render_that_nobody_wants_in_its_format_ends(store: JobStore) -> None:
+    """Those that joined are rendered anew; the old token is worth nothing."""
+    worker = new_worker()
+    leader = await store.submit(new_job("f"))
+    jpegs = [await store.submit(new_job("f", format=PictureFormat.JPEG)) for _ in range(2)]
+    lease = await claimed(store, worker)
+    settled = await store.cancel(leader.id)
+    assert (settled.job.state, settled.ring) == (JobState.CANCELED, ("default",))
+    assert await store.beat(worker) == ()
+    assert await store.finish(lease.token, result(lease)) is None
+    assert (await store.get(jpegs[0].id)).attempts == 0
+    assert (await rendered(store, worker)).id == jpegs[0].id
+    assert (await store.get(jpegs[1].id)).state is JobState.SUCCEEDED
+
+
+async def test_the_deadline_of_a_canceled_leader_is_not_its_heirs(store: JobStore) -> None:
+    """The worker stops for it; the heir is queued anew, with no attempt counted."""
+    worker = new_worker()
+    leader = await store.submit(new_job("f", deadline_s=1))
+    heir = await store.submit(new_job("f"))
+    lease = await claimed(store, worker)
+    await store.cancel(leader.id)
+    settled = await store.fail(lease.token, JobError(code="deadline_exceeded", message="late"))
+    assert settled is not None
+    assert (settled.job.id, settled.job.state, settled.job.attempts) == (heir.id, JobState.QUEUED, 0)
+    assert (await rendered(store, worker)).id == heir.id
+
+
+async def test_an_heirs_own_deadline_ends_it_though_its_worker_does_not(store: JobStore) -> None:
+    """The sweep does, and the lease is gone."""
+    worker = new_worker()
+    leader = await store.submit(new_job("f"))
+    heir = await store.submit(new_job("f", deadline_s=0.01))
+    lease = await claimed(store, worker)
+    await store.cancel(leader.id)
+    swept = await sweep(store)
+    while not swept.expired:
+        await asyncio.sleep(0.1)
+        swept = await sweep(store)
+    assert (await store.get(heir.id)).state is JobState.FAILED
+    assert await store.finish(lease.token, result(lease)) is None
+
+
 async def test_canceling_a_joined_job_leaves_the_render_alone(store: JobStore) -> None:
     """Waiting or running."""
     leader, one, two = [await store.submit(new_job("f")) for _ in range(3)]
@@ -174,7 +234,8 @@ async def test_a_failed_render_fails_all_that_wait_for_it(store: JobStore) -> No
 async def test_a_leaders_own_deadline_is_not_the_others(store: JobStore) -> None:
     """They go back to the queue at their own price."""
     worker = new_worker()
-    _leader, joined = [await store.submit(new_job("f")) for _ in range(2)]
+    await store.submit(new_job("f", deadline_s=0.5))
+    joined = await store.submit(new_job("f"))
     lease = await claimed(store, worker)
     settled = await store.fail(lease.token, JobError(code="deadline_exceeded", message="late"))
     assert settled is not None
