@@ -71,7 +71,7 @@ async def _authenticate(connection: Connection, services: Services) -> ApiKey:
     secret = _secret(connection)
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
     if key is None:
-        detail = "an API key is needed: send it as  Authorization: Bearer KEY"
+        detail = "an API key is needed, or the one sent is not valid; send it as Authorization: Bearer KEY"
         raise ProblemError(401, "invalid_api_key", detail, headers={"WWW-Authenticate": "Bearer"})
     bind_contextvars(key_id=str(key.id))
     return key

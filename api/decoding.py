@@ -21,7 +21,7 @@ class SubmitBody(MsgspecDTO[SubmitRequest]):
         try:
             return msgspec.json.decode(value, type=SubmitRequest)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise from_decoding(error) from error
+            raise from_decoding(error, SubmitRequest.__struct_fields__) from error
 
     @classmethod
     def create_openapi_schema(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from api.problems import invalid
+from api.wording import NAMES, plainly
 
 _PREFIX = "x-bf-dim-"
 _NAME = re.compile(r"[a-z0-9_-]{1,64}", re.ASCII)
@@ -21,7 +22,7 @@ def gather_dimensions(body: Mapping[str, str], headers: Iterable[tuple[str, str]
         raise invalid("dimensions", f"a job has at most {_MAX_COUNT} dimensions")
     for name, value in found.items():
         if not _NAME.fullmatch(name):
-            raise invalid("dimensions", "a dimension's name is 1 to 64 characters of a-z, 0-9, _ and -")
+            raise invalid("dimensions", plainly(NAMES, ""))
         if len(value) > _MAX_VALUE or "\0" in value:
-            raise invalid(f"dimensions.{name}", f"a value has at most {_MAX_VALUE} characters, and no U+0000")
+            raise invalid(f"dimensions.{name}", f"dimension values have at most {_MAX_VALUE} characters, and no U+0000")
     return found

@@ -16,10 +16,13 @@ from api.resolve import names_no_seed, resolve
 from api.schemas import JobList, JobView, ModelList, SubmitRequest
 from api.submitting import accept
 from api.views import job_view, model_list
+from api.wording import plainly, unknown
 from jobstore.job import JobState
 from jobstore.protocol import JobFilter
 
 AnyRequest = Request[Any, Any, Any]
+
+_LIST_PARAMETERS = ("state", "model", "limit", "cursor")
 
 
 @post(
@@ -66,6 +69,9 @@ async def list_jobs(
     ] = None,
 ) -> JobList:
     """Jobs newest first: those of the key that asks, all of them for an admin key."""
+    for name in request.query_params:
+        if name not in _LIST_PARAMETERS:
+            raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
     key = viewer(request)
     found = services.settings.find_model(model) if model else None
     where = JobFilter(
@@ -78,7 +84,7 @@ async def list_jobs(
     try:
         page = await services.store.list_jobs(where)
     except ValueError:
-        raise invalid("cursor", "cursor is not one that a page gave") from None
+        raise invalid("cursor", plainly("cursor", "")) from None
     views = tuple(job_view(job, services.live) for job in page.jobs)
     return JobList(data=views, next_cursor=page.next_cursor)
 

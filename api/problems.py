@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
@@ -10,8 +11,9 @@ import psycopg
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
-from msgspec import Struct
+from msgspec import Struct, ValidationError
 
+from api.wording import NAMES, VALUES, plainly, unknown
 from jobstore.errors import IllegalTransitionError, JobNotFoundError
 from safelight.telemetry import get_logger
 
@@ -28,7 +30,7 @@ _CODES = {
     413: "body_too_large",
     503: "unavailable",
 }
-_FIELD = re.compile(r" - at (?:`key` in )?`\$\.([^`.\[]+)[^`]*`$")
+_FIELD = re.compile(r" - at (`key` in )?`\$\.([^`.\[]+)(\[)?[^`]*`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _MISSING_FIELD = re.compile(r"missing required field `([^`]*)`")
 
@@ -77,17 +79,20 @@ def not_found() -> ProblemError:
     return ProblemError(404, "job_not_found", "no job with that id")
 
 
-def from_decoding(error: Exception) -> ProblemError:
-    """A 400 out of msgspec's message, with the field's name where the message tells it."""
+def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
+    """A 400 out of msgspec's message, with the field's name where the message tells it; ``known`` are all fields."""
     text = str(error)
-    unknown, missing, found = (pattern.search(text) for pattern in (_UNKNOWN_FIELD, _MISSING_FIELD, _FIELD))
-    if unknown:
-        return invalid(unknown[1], f"there is no field {unknown[1]!r}")
+    stranger, missing, found = (pattern.search(text) for pattern in (_UNKNOWN_FIELD, _MISSING_FIELD, _FIELD))
+    if stranger:
+        return invalid(stranger[1], unknown(stranger[1], known))
     if missing:
         return invalid(missing[1], f"{missing[1]} is missing")
     if found:
-        return invalid(found[1], f"{found[1]}: {text[: found.start()]}")
-    return ProblemError(400, "invalid_json", f"the body is not a JSON object that can be read: {text}")
+        part = NAMES if found[1] else VALUES if found[3] else found[2]
+        return invalid(found[2], plainly(part, text[: found.start()]))
+    if isinstance(error, ValidationError):
+        return ProblemError(400, "invalid_json", "the body must be a JSON object")
+    return ProblemError(400, "invalid_json", f"the body is not JSON that can be read: {text}")
 
 
 def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
@@ -129,7 +134,7 @@ def _from_validation(request: Request[Any, Any, Any], error: ValidationException
     field = getattr(kwarg, "name", None) or name
     if not field:
         return ProblemError(400, "invalid_request", "a parameter is missing or can't be read")
-    return invalid(field, f"{field}: {first.get('message', 'is not valid')}")
+    return invalid(field, plainly(field, str(first.get("message", "is not valid"))))
 
 
 def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:

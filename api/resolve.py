@@ -12,6 +12,7 @@ import msgspec
 
 from api.problems import ProblemError, invalid
 from api.schemas import SubmitRequest
+from api.wording import plainly
 from jobstore.fingerprint import batch_key, fingerprints
 from jobstore.ids import uuid7
 from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob
@@ -83,7 +84,7 @@ def _model(submit: SubmitRequest, settings: Settings) -> tuple[str, ModelSetting
 
 def _prompt(submit: SubmitRequest, settings: Settings) -> str:
     if not submit.prompt.strip():
-        raise invalid("prompt", "the prompt is empty")
+        raise invalid("prompt", "prompt must not be empty")
     return _text("prompt", submit.prompt, settings.jobs.max_prompt_chars)
 
 
@@ -121,7 +122,7 @@ def _size(text: str, model: ModelSettings) -> tuple[int, int]:
 def _seed(submit: SubmitRequest) -> int:
     seed = int(submit.seed or 0)
     if not 0 <= seed < SEED_LIMIT:
-        raise invalid("seed", f"seed must be from 0 to {SEED_LIMIT - 1}, or -1 for a random one")
+        raise invalid("seed", plainly("seed", ""))
     return seed
 
 

@@ -69,6 +69,7 @@ def test_without_a_key_that_counts_it_is_401(http: httpx.Client, secrets: dict[s
             response = http.request(method, path, headers=raw)
             assert_problem(response, 401)
             assert response.headers["www-authenticate"] == "Bearer"
+            assert response.json()["detail"].startswith("an API key is needed, or the one sent is not valid;")
 
 
 def test_a_key_sees_its_own_jobs_and_an_admin_all(http: httpx.Client, secrets: dict[str, str]) -> None:

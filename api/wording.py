@@ -1,0 +1,70 @@
+"""Plain words for what msgspec says about a value that it refuses."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+from jobstore.job import SEED_LIMIT, CacheMode, JobState, PictureFormat
+
+NAMES = "dimension names"
+VALUES = "dimension values"
+
+_CHOICES: dict[str, type[StrEnum]] = {"cache": CacheMode, "format": PictureFormat, "state": JobState}
+_KINDS = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "array": "a list",
+    "object": "an object",
+}
+# Parts of a request whose whole rule fits one sentence, whichever half of it was broken.
+_RULES = {
+    "seed": f"seed must be a whole number from 0 to {SEED_LIMIT - 1}, or -1 for a random one",
+    "start_at": "start_at must be a time like 2026-01-31T12:00:00Z",
+    "model": "model must be the name of a model",
+    "cursor": "cursor is not one that a page gave",
+    NAMES: "dimension names are 1 to 64 of a-z, 0-9, _ and -",
+    VALUES: "dimension values are text of at most 256 characters",
+}
+_BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+
+# msgspec's fixed forms (its _core.c): a bound, a length, a type, a number too large for its type.
+_BOUND = re.compile(r"Expected `(?:int|float)` ([<>]=?) (-?[0-9.e+]+)$")
+_LENGTH = re.compile(r"Expected `(str|array|object)` of length ([<>]=) ([0-9]+)$")
+_KIND = re.compile(r"Expected `([a-z]+)(?: \| null)?`(?:, got `[a-z]+`)?$")
+_RANGE = re.compile(r"(?:Number|Integer value) out of range$")
+
+
+def plainly(field: str, message: str) -> str:
+    """What is wrong with ``field``, and what is allowed; msgspec's own message where it has another form."""
+    if field in _RULES:
+        return _RULES[field]
+    if field in _CHOICES:
+        return f"{field} must be one of {', '.join(_CHOICES[field])}"
+    forms: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+        (_BOUND, lambda found: f"must be {_BOUNDS[found[1]]} {float(found[2]):g}"),
+        (_LENGTH, lambda found: _length(*found.groups())),
+        (_KIND, lambda found: f"must be {_KINDS.get(found[1], found[1])}"),
+        (_RANGE, lambda _found: "is out of range"),
+    )
+    for pattern, words in forms:
+        if found := pattern.match(message):
+            return f"{field} {words(found)}"
+    return f"{field}: {message}"
+
+
+def unknown(name: str, known: Iterable[str], kind: str = "field") -> str:
+    """That there is no such field, with the one that was probably meant."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    return f"there is no {kind} {name[:100]!r}{hint}"
+
+
+def _length(kind: str, relation: str, length: str) -> str:
+    if (kind, relation, length) == ("str", ">=", "1"):
+        return "must not be empty"
+    return f"must have {_BOUNDS[relation]} {length} {'characters' if kind == 'str' else 'entries'}"
