@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 
-from jobstore.errors import OutputNotFoundError
+from jobstore.errors import OutputDamagedError, OutputNotFoundError
 from jobstore.job import CacheMode, CacheOutcome, Job, Picture
-from jobstore.outputs import Outputs, picture_key
+from jobstore.outputs import Outputs, check_whole, get_whole, picture_key
 from jobstore.pictures import UnreadablePictureError, transcode
 from jobstore.protocol import CachedPictures, Finish, JobStore, Lease
 from safelight.telemetry import get_logger
@@ -32,7 +32,7 @@ async def find_finish(store: JobStore, outputs: Outputs, lease: Lease) -> Finish
 async def _take(store: JobStore, outputs: Outputs, lease: Lease, cached: CachedPictures) -> Finish | None:
     try:
         pictures = [await _in_format(outputs, lease, picture) for picture in cached.pictures]
-    except (OutputNotFoundError, UnreadablePictureError):
+    except (OutputNotFoundError, OutputDamagedError, UnreadablePictureError):
         await store.forget_cached(cached.fingerprint)
         return None
     return Finish(pictures=tuple(pictures), cache=CacheOutcome.HIT)
@@ -51,10 +51,9 @@ async def _in_format(outputs: Outputs, lease: Lease, picture: Picture) -> Pictur
     """The picture as it lies there, or a copy of it in the job's file format under the job's own key."""
     wanted = lease.job.request.format
     if picture.media_type == wanted.media_type:
-        if not await outputs.exists(picture.key):
-            raise OutputNotFoundError(f"nothing lies under {picture.key}")
+        await check_whole(outputs, picture)
         return picture
-    data = await asyncio.to_thread(transcode, await outputs.get(picture.key), wanted)
+    data = await asyncio.to_thread(transcode, await get_whole(outputs, picture), wanted)
     key = picture_key(lease.job.id, lease.token, picture.index, wanted)
     await outputs.put(key, data, wanted.media_type)
     return Picture(

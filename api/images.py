@@ -10,8 +10,12 @@ from litestar.params import PathParameter
 from api.auth import find_job
 from api.openapi import JobId, ServicesDependency, answers, picture_answers
 from api.problems import ProblemError
-from jobstore.errors import OutputNotFoundError
+from jobstore.errors import OutputDamagedError, OutputNotFoundError
 from jobstore.job import Job, JobState, Picture
+from jobstore.outputs import Outputs, get_whole
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 _CACHING = "private, max-age=31536000, immutable"
 
@@ -33,13 +37,24 @@ async def read_image(
     headers = {"ETag": f'"{picture.sha256}"', "Cache-Control": _CACHING}
     if _matches(request.headers.get("if-none-match", ""), picture.sha256):
         return Response(b"", status_code=304, headers=headers, media_type=picture.media_type)
-    try:
-        data = await services.outputs.get(picture.key)
-    except OutputNotFoundError:
-        raise ProblemError(404, "image_purged", "the picture was deleted from the outputs") from None
+    data = await _read(services.outputs, picture)
     name = f"{job.id}-{picture.index}.{picture.media_type.removeprefix('image/')}"
     headers["Content-Disposition"] = f'inline; filename="{name}"'
     return Response(bytes(data), headers=headers, media_type=picture.media_type)
+
+
+async def _read(outputs: Outputs, picture: Picture) -> bytes:
+    try:
+        return await get_whole(outputs, picture)
+    except OutputNotFoundError:
+        raise ProblemError(404, "image_purged", "the picture was deleted from the outputs") from None
+    except OutputDamagedError as error:
+        _log.error("stored picture damaged", action="images.damaged", key=picture.key, reason=str(error))
+        raise ProblemError(500, "image_damaged", "the stored picture is damaged") from None
+    except Exception as error:  # the drivers' errors differ by kind of outputs
+        _log.error("outputs can't be read", action="images.unavailable", error=type(error).__name__)
+        detail = "the outputs can't be reached at the moment"
+        raise ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}) from None
 
 
 def _find(job: Job, index: str) -> Picture:

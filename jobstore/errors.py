@@ -25,3 +25,7 @@ class UnknownSchemeError(JobStoreError):
 
 class OutputNotFoundError(JobStoreError):
     """No object lies under that key in the outputs."""
+
+
+class OutputDamagedError(JobStoreError):
+    """What lies under a picture's key is not as long as the picture that was stored there."""

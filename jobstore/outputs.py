@@ -14,8 +14,8 @@ from uuid import UUID
 import obstore
 from obstore.store import LocalStore, S3Store
 
-from jobstore.errors import OutputNotFoundError
-from jobstore.job import PictureFormat
+from jobstore.errors import OutputDamagedError, OutputNotFoundError
+from jobstore.job import Picture, PictureFormat
 
 _KEY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}){0,7}")
 
@@ -35,6 +35,9 @@ class Outputs(Protocol):
     async def exists(self, key: str) -> bool:
         """True when an object lies there."""
 
+    async def size(self, key: str) -> int | None:
+        """The object's length in bytes; None where none lies there."""
+
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; one that is not there is no error."""
 
@@ -52,6 +55,26 @@ def check_key(key: str) -> str:
     if not _KEY.fullmatch(key):
         raise ValueError(f"{key[:200]!r} is not a key of an output")
     return key
+
+
+async def check_whole(outputs: Outputs, picture: Picture) -> None:
+    """Return if the picture's file is there in full; raises OutputNotFoundError or OutputDamagedError else."""
+    size = await outputs.size(picture.key)
+    if size is None:
+        raise OutputNotFoundError(f"nothing lies under {picture.key}")
+    _compare(picture, size)
+
+
+async def get_whole(outputs: Outputs, picture: Picture) -> bytes:
+    """The picture's file. Raises OutputDamagedError when a part of it is missing, and what ``get`` raises."""
+    data = await outputs.get(picture.key)
+    _compare(picture, len(data))
+    return data
+
+
+def _compare(picture: Picture, size: int) -> None:
+    if size != picture.size_bytes:
+        raise OutputDamagedError(f"{picture.key} has {size} bytes; the picture had {picture.size_bytes}")
 
 
 class ObjectOutputs:
@@ -74,11 +97,13 @@ class ObjectOutputs:
             raise OutputNotFoundError(f"nothing lies under {key}") from error
 
     async def exists(self, key: str) -> bool:
+        return await self.size(key) is not None
+
+    async def size(self, key: str) -> int | None:
         try:
-            await obstore.head_async(self._store, check_key(key))
+            return int((await obstore.head_async(self._store, check_key(key)))["size"])
         except FileNotFoundError:
-            return False
-        return True
+            return None
 
     async def delete(self, keys: Sequence[str]) -> None:
         async def remove(key: str) -> None:
