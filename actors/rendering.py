@@ -111,7 +111,13 @@ async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderRe
 
     def on_progress(progress: StepProgress) -> None:
         parts.progress.publish(
-            Progress(job_id=held.job_id, step=progress.step, steps=progress.steps, fraction=progress.fraction)
+            Progress(
+                job_id=held.job_id,
+                step=progress.step,
+                steps=progress.steps,
+                fraction=progress.fraction,
+                attempt=held.lease.token,
+            )
         )
 
     handle = parts.engine.submit(request, on_progress)

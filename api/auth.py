@@ -15,7 +15,7 @@ from api.services import Services
 from jobstore.job import Job
 from jobstore.protocol import ApiKey
 
-__all__ = ["Connection", "find_job", "needs_admin", "needs_key", "parse_job_id", "require_keys", "viewer"]
+__all__ = ["Connection", "find_job", "may_stay", "needs_admin", "needs_key", "parse_job_id", "require_keys", "viewer"]
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -28,6 +28,15 @@ async def needs_key(connection: Connection, _handler: BaseRouteHandler) -> None:
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         connection.state.key = await _authenticate(connection, services)
+
+
+async def may_stay(connection: Connection) -> bool:
+    """True while a request that was let in once, a stream, would be let in again. As fresh as the key ring is."""
+    services: Services = connection.app.state.services
+    secret = _secret(connection)
+    if services.keys.is_own(secret) or not await services.keys.wanted():
+        return True
+    return 0 < len(secret) <= _MAX_SECRET and await services.keys.find(secret) is not None
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:

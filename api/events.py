@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -10,7 +10,8 @@ from litestar import Request, Response, get
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from api.auth import find_job
+from api.auth import find_job, may_stay
+from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.services import Services
@@ -23,6 +24,7 @@ _log = get_logger(__name__)
 
 _RETRY_MS = 2000
 _SEQ_LIMIT = 2**63
+_NOTHING = (-1, -1.0)
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _BUSY = {"Retry-After": "5"}
 
@@ -51,22 +53,27 @@ async def watch_job(
         return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
     if services.tail.full:
         raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
-    return Stream(JobStream(services, job, after).frames(), media_type="text/event-stream", headers=_HEADERS)
+    stream = JobStream(services, job, after, lambda: may_stay(request))
+    return Stream(stream.frames(), media_type="text/event-stream", headers=_HEADERS)
 
 
 class JobStream:
     """One client's view of one job, from event ``after`` on."""
 
-    def __init__(self, services: Services, job: Job, after: int) -> None:
-        """Nothing is read before the first frame is asked for."""
+    def __init__(self, services: Services, job: Job, after: int, may_stay: Callable[[], Awaitable[bool]]) -> None:
+        """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so."""
         self._services = services
         self._job = job
         self._after = after
-        self._fraction = -1.0
+        self._may_stay = may_stay
+        self._told = _NOTHING
         self._ended = False
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Frames until the job or the process ends. No database connection is held between them."""
+        """Frames until the job or the process ends, or the client's key is revoked.
+
+        No database connection is held between them.
+        """
         inbox = self._services.tail.subscribe(self._watched())
         try:
             yield f"retry: {_RETRY_MS}\n".encode()  # without a blank line: part of the first event
@@ -75,6 +82,8 @@ class JobStream:
                 yield frame
             while not self._ended and not self._services.tail.closed:
                 came = await inbox.wait(self._services.heartbeat_s)
+                if not await self._may_stay():
+                    break
                 mail = inbox.drain()
                 if mail.overflowed:
                     yield _frame("resync", {})
@@ -113,7 +122,7 @@ class JobStream:
         for event in events:
             self._after = event.seq
             if event.data.get("state") != JobState.RUNNING:
-                self._fraction = -1.0
+                self._told = self._told[0], -1.0
             if event is events[-1] and self._ended:
                 yield _frame("done", job_view(self._job, self._services.live), event.seq)
             else:  # the end of an attempt that was redriven is a change of state like others
@@ -125,8 +134,8 @@ class JobStream:
 
     def _steps(self, progress: tuple[Progress, ...]) -> Iterator[bytes]:
         for step in progress:
-            if self._job.state is JobState.RUNNING and step.fraction > self._fraction:
-                self._fraction = step.fraction
+            if self._job.state is JobState.RUNNING and furthest(step) > self._told:
+                self._told = furthest(step)
                 yield _frame("progress", progress_view(step))
 
 

@@ -20,12 +20,17 @@ class Bell(Protocol):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """How far a running job is: ``step`` of ``steps`` denoising steps; ``fraction`` of the whole job, under 1."""
+    """How far a running job is: ``step`` of ``steps`` denoising steps; ``fraction`` of the whole job, under 1.
+
+    ``attempt`` is the lease's token: every later attempt has a higher one (a job's count of attempts may fall again,
+    when one is handed back).
+    """
 
     job_id: UUID
     step: int
     steps: int
     fraction: float
+    attempt: int = 0
 
 
 class ProgressChannel(Protocol):

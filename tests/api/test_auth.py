@@ -142,3 +142,22 @@ def test_a_key_never_appears_in_an_answer(http: httpx.Client, secrets: dict[str,
     job = http.post("/v1/jobs", json={"prompt": "x"}, headers=bearer(secrets["ann"]))
     assert secrets["ann"] not in job.text
     assert "key_id" not in msgspec.json.decode(job.content)
+
+
+def test_a_stream_ends_with_its_key(site: Site, http: httpx.Client, secrets: dict[str, str]) -> None:
+    """At the next heartbeat; that of another key goes on."""
+    object.__setattr__(site.services, "heartbeat_s", 0.05)
+    job = http.post("/v1/jobs", json={"prompt": "x"}, headers=bearer(secrets["ann"])).json()
+    path = f"/v1/jobs/{job['id']}/events"
+    with (
+        http.stream("GET", path, headers=bearer(secrets["ann"])) as anns,
+        http.stream("GET", path, headers=bearer(secrets["admin"])) as admins,
+    ):
+        lines, others = anns.iter_lines(), admins.iter_lines()
+        assert ": heartbeat" in lines
+        (own,) = (key for key in site.call(site.services.store.list_keys()) if key.name == "ann")
+        site.call(site.services.store.revoke_key(own.id))
+        site.services.keys.forget()
+        assert set(lines) <= {": heartbeat", ""}
+        assert ": heartbeat" in others
+        assert ": heartbeat" in others

@@ -201,3 +201,18 @@ def test_a_job_that_does_not_exist_has_no_stream(http: httpx.Client) -> None:
     response = http.get("/v1/jobs/01890000-0000-7000-8000-000000000000/events")
     assert response.status_code == 404
     assert msgspec.json.decode(response.content)["error"]["code"] == "job_not_found"
+
+
+def test_progress_of_a_lost_attempt_gives_way_to_the_next() -> None:
+    """A later attempt replaces what was further; an earlier one's late message and a step back are ignored."""
+    from uuid import uuid4
+
+    from api.live import LiveProgress
+    from jobstore.live import Progress
+
+    live, job_id = LiveProgress(), uuid4()
+    seen = []
+    for attempt, step in ((3, 7), (4, 1), (3, 8), (4, 3), (4, 2)):
+        live.note(Progress(job_id=job_id, step=step, steps=8, fraction=step / 9, attempt=attempt))
+        seen.append(live._latest[job_id].step)
+    assert seen == [7, 1, 1, 3, 3]
