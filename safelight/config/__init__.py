@@ -1,7 +1,8 @@
 """Settings that every process shares."""
 
+from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
-from safelight.config.load import ConfigError, load_settings
+from safelight.config.load import load_settings
 from safelight.config.settings import (
     JobSettings,
     LogSettings,

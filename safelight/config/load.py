@@ -9,15 +9,13 @@ from pathlib import Path
 import msgspec
 
 from safelight.config.digest import model_revision
+from safelight.config.errors import ConfigError
+from safelight.config.reading import parse_settings
 from safelight.config.settings import ModelSettings, Settings
 
 CONFIG_NAME = "safelight.toml"
 _OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
               "SAFELIGHT_OUTPUTS": "outputs"}  # fmt: skip
-
-
-class ConfigError(Exception):
-    """The settings can't be used; the message names the file and the key, and says what is expected."""
 
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -40,13 +38,13 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
 
 def _parse(file: Path) -> Settings:
     try:
-        return msgspec.toml.decode(file.read_bytes(), type=Settings)
+        return parse_settings(file.read_bytes(), file)
     except FileNotFoundError:
         raise ConfigError(
             f"no settings at {file.resolve()}: run in a folder with a {CONFIG_NAME}, or set SAFELIGHT_CONFIG"
         ) from None
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror or error}") from error
 
 
 def _with_places(settings: Settings) -> Settings:
@@ -62,11 +60,11 @@ def _with_places(settings: Settings) -> Settings:
 
 
 def _with_models(settings: Settings, base: Path) -> Settings:
-    models = {name: _located(model, base) for name, model in settings.models.items()}
+    models = {name: _located(model, base, f"[models.{name}] model") for name, model in settings.models.items()}
     default = settings.default_model
     if settings.model:
         name = settings.model.rstrip("/").rsplit("/", 1)[-1]
-        models.setdefault(name, _located(ModelSettings(model=settings.model), base))
+        models.setdefault(name, _located(ModelSettings(model=settings.model), base, "model"))
         default = default or name
     if not models:
         raise ConfigError('no model is set: add  model = "black-forest-labs/FLUX.1-schnell"  or a [models.NAME] table')
@@ -82,11 +80,11 @@ def _with_models(settings: Settings, base: Path) -> Settings:
     return settings
 
 
-def _located(model: ModelSettings, base: Path) -> ModelSettings:
+def _located(model: ModelSettings, base: Path, key: str) -> ModelSettings:
     folder = base / Path(model.model).expanduser()
     if not folder.is_dir():
         if model.model.startswith((".", "/", "~")):
-            raise ConfigError(f"model folder {folder} does not exist")
+            raise ConfigError(f"{key}: the folder {folder} does not exist")
         return msgspec.structs.replace(model, revision=model.revision or "main")
     return msgspec.structs.replace(
         model, model=str(folder.resolve()), revision=model.revision or model_revision(folder)
