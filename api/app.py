@@ -21,6 +21,7 @@ from api.jobs import cancel_job, list_jobs, list_models, read_job, retry_job, su
 from api.keyring import KeyRing, require_keys
 from api.live import LiveProgress
 from api.openapi import ApiDocument
+from api.origins import same_site
 from api.pages import asset, documentation, openapi_document, playground
 from api.problems import EXCEPTION_HANDLERS
 from api.services import Services
@@ -78,7 +79,7 @@ def _described() -> list[ControllerRouterHandler]:
     """The routes that are the API; the rest are pages."""
     v1 = Router(
         "/v1",
-        guards=[needs_key],
+        guards=[same_site, needs_key],
         security=[{"key": []}, {}],
         route_handlers=[submit_job, read_job, list_jobs, cancel_job, retry_job, watch_job, read_image, list_models],
     )

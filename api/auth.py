@@ -10,6 +10,7 @@ from litestar.handlers import BaseRouteHandler
 from structlog.contextvars import bind_contextvars
 
 from api.keyring import require_keys
+from api.origins import names_this_machine
 from api.problems import ProblemError, not_found
 from api.services import Services
 from jobstore.job import Job
@@ -40,9 +41,10 @@ async def may_stay(connection: Connection) -> bool:
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
-    """Guard for metrics and documentation: open on loopback, else for admin keys."""
+    """Guard for metrics and documentation: open on loopback under its own name, else for admin keys."""
     services: Services = connection.app.state.services
-    if services.keys.loopback or services.keys.is_own(_secret(connection)):
+    local = services.keys.loopback and names_this_machine(connection)
+    if local or services.keys.is_own(_secret(connection)):
         return
     if not (await _authenticate(connection, services)).admin:
         raise ProblemError(403, "forbidden", "this wants an admin key")

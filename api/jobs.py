@@ -11,6 +11,7 @@ from api.auth import find_job, viewer
 from api.decoding import SubmitBody
 from api.dimensions import gather_dimensions
 from api.openapi import JobId, ServicesDependency, answers
+from api.origins import wants_json
 from api.problems import invalid
 from api.resolve import names_no_seed, resolve
 from api.schemas import JobList, JobView, ModelList, SubmitRequest
@@ -30,8 +31,9 @@ _LIST_PARAMETERS = ("state", "model", "limit", "cursor")
     status_code=202,
     dto=SubmitBody,
     return_dto=None,
+    guards=[wants_json],
     summary="Submit a job",
-    responses=answers(400, 404, 413, done=JobView),
+    responses=answers(400, 404, 413, 415, done=JobView),
 )
 async def submit_job(
     data: JSONBody[SubmitRequest], request: AnyRequest, services: ServicesDependency

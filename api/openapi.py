@@ -27,15 +27,16 @@ ServicesDependency = NamedDependency[SkipValidation[Services]]
 _DETAILS = {
     400: "The request can't be taken; `field` names what is to blame.",
     401: "An API key is needed, or the one sent doesn't count.",
-    403: "The key may not do this.",
+    403: "The key may not do this, or a page of another origin asks.",
     404: "No such job, picture or model (or not one of this key's).",
     405: "The method is not possible here.",
     409: "The job's state does not allow it.",
     413: "The body is larger than this server takes.",
+    415: "The body is not declared as JSON.",
     500: "Something went wrong on the server's side.",
     503: "The store or the outputs can't be reached; try again after `Retry-After` seconds.",
 }
-_ALWAYS = (401, 500, 503)
+_ALWAYS = (401, 403, 500, 503)
 
 
 def answers(*statuses: int, done: Any = None, always: tuple[int, ...] = _ALWAYS) -> dict[int, ResponseSpec]:

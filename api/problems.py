@@ -28,6 +28,7 @@ _CODES = {
     405: "method_not_allowed",
     409: "conflict",
     413: "body_too_large",
+    415: "unsupported_media_type",
     503: "unavailable",
 }
 _FIELD = re.compile(r" - at (`key` in )?`\$\.([^`.\[]+)(\[)?[^`]*`$")
