@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +102,8 @@ def export_parts(parts: Parts, path: Path) -> None:
     before = {name: _copy_state(module) for name, module in parts.modules().items()}
     pipeline = make_pipeline(parts).to(dtype=torch.float16)
     pipeline.save_pretrained(path, safe_serialization=True)
+    for config in path.glob("*/config.json"):
+        _forget_origin(config)
     for name, module in parts.modules().items():
         module.to(torch.float32).load_state_dict(before[name])
 
@@ -115,6 +118,13 @@ def frozen(*modules: nn.Module) -> Iterator[None]:
     finally:
         for module in modules:
             module.requires_grad_(True)
+
+
+def _forget_origin(config: Path) -> None:
+    """Drop the folder that the part was loaded from: it says something of this machine and nothing of the model."""
+    kept = json.loads(config.read_text())
+    kept.pop("_name_or_path", None)
+    config.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 def _copy_state(module: nn.Module) -> dict[str, torch.Tensor]:
