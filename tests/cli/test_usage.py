@@ -43,18 +43,44 @@ def test_the_version_is_told(cli: CliRunner) -> None:
         (["submit", "x", "--start-at", "2030-01-31T12:00:00"], "time zone"),
         (["submit", "x", "--url", "127.0.0.1:8080"], "--url"),
         (["submit", "x", "--key", "schlüssel"], "key"),
+        (["submit", "x", "--key", "a\nb"], "key"),
+        (["submit", "caf\udcff"], "prompt is not text"),
+        (["submit", "x", "--dim", "team=\udcff"], "dimensions is not text"),
+        (["jobs", "show", ""], "not the id"),
+        (["jobs", "watch", ".."], "not the id"),
+        (["jobs", "cancel", "\udcff"], "not the id"),
         (["jobs", "ls", "--state", "asleep"], "--state"),
         (["keys", "create", "two\nlines"], "NAME"),
         (["keys", "revoke", "7"], "ID"),
         (["migrate", "--config", "/nowhere/safelight.toml"], "SAFELIGHT_CONFIG"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else value,
+    ids=lambda value: ascii(" ".join(value)) if isinstance(value, list) else value,
 )
 def test_wrong_usage_is_told_with_what_is_wrong(cli: CliRunner, arguments: list[str], words: str) -> None:
     """Exit code 2; the message names the option or argument."""
     result = cli.invoke(app, arguments)
     assert result.exit_code == 2, result.output
     assert words in result.stderr
+    assert "a\nb" not in result.stderr
+
+
+@pytest.mark.parametrize("command", [["submit", "x"], ["jobs", "ls"], ["jobs", "show", "../../livez"]])
+@pytest.mark.parametrize("answer", [{}, [], None, {"id": None}, {"data": [{}], "next_cursor": None}])
+def test_a_server_of_another_kind_is_exit_code_3(
+    cli: CliRunner, command: list[str], answer: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No traceback; an id stays one part of the path."""
+    asked: list[bytes] = []
+
+    def send(_client: httpx.Client, request: httpx.Request, **_options: object) -> httpx.Response:
+        asked.append(request.url.raw_path)
+        return httpx.Response(200, json=answer, request=request)
+
+    monkeypatch.setattr(httpx.Client, "send", send)
+    result = cli.invoke(app, command)
+    assert result.exit_code == 3, result.output
+    assert "not like Safelight" in result.stderr
+    assert command[1] != "show" or asked == [b"/v1/jobs/..%2F..%2Flivez"]
 
 
 @pytest.mark.parametrize("command", [["submit", "x"], ["jobs", "ls"], ["jobs", "watch", "x"], ["jobs", "watch"]])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import httpx
 
-from safelight.cli.client.http import Client, away, check
+from safelight.cli.client.http import Client, away, check, job_path
 from safelight.cli.exits import UnreachableError
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Stream:
 
     def __init__(self, client: Client, job_id: str) -> None:
         self._client = client
-        self._path = f"/v1/jobs/{job_id}/events"
+        self._path = job_path(job_id) + "/events"
         self._last_id = ""
         self.retry_s = 1.0
         self.seen = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from types import TracebackType
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -22,6 +24,8 @@ class Client:
         """``url`` is the server's root. Nothing is sent yet. Raises RefusedError on something that is no URL."""
         headers = {"User-Agent": f"safelight/{__version__}"}
         if key:
+            if not (key.isascii() and key.isprintable()):
+                raise RefusedError("the API key holds characters that can't be sent", "check --key and SAFELIGHT_KEY")
             headers["Authorization"] = f"Bearer {key}"
         if not url.startswith(("http://", "https://")):
             raise RefusedError(f"{url!r} is not a URL like http://127.0.0.1:8080", "check --url and SAFELIGHT_URL")
@@ -41,35 +45,58 @@ class Client:
 
     def submit(self, fields: dict[str, Any]) -> Job:
         """Hand in a request; the job."""
-        return self._json("POST", "/v1/jobs", json=fields)
+        for name, value in fields.items():
+            if not _is_text(json.dumps(value, ensure_ascii=False)):
+                raise RefusedError(f"{name} is not text in UTF-8")
+        return self._job("POST", "/v1/jobs", json=fields)
 
     def job(self, job_id: str) -> Job:
         """The job as it stands."""
-        return self._json("GET", f"/v1/jobs/{job_id}")
+        return self._job("GET", job_path(job_id))
 
     def jobs(self, **where: str | int | None) -> dict[str, Any]:
         """A page of jobs, newest first: ``data`` and ``next_cursor``."""
         params = {name: value for name, value in where.items() if value is not None}
-        return self._json("GET", "/v1/jobs", params=params)
+        page = self._json("GET", "/v1/jobs", params=params)
+        if not isinstance(page.get("data"), list) or "next_cursor" not in page:
+            raise self._strange()
+        for job in page["data"]:
+            self._check_job(job)
+        return page
 
     def cancel(self, job_id: str) -> Job:
         """Ask to cancel; the job."""
-        return self._json("POST", f"/v1/jobs/{job_id}/cancel")
+        return self._job("POST", job_path(job_id) + "/cancel")
 
     def retry(self, job_id: str) -> Job:
         """Queue a failed or dead job anew; the job."""
-        return self._json("POST", f"/v1/jobs/{job_id}/retry")
+        return self._job("POST", job_path(job_id) + "/retry")
 
     def picture(self, path: str) -> bytes:
         """The file of a picture, by its ``url`` (a path on the server)."""
         return self._send("GET", path).content
 
+    def _job(self, method: str, path: str, **arguments: Any) -> Job:
+        return self._check_job(self._json(method, path, **arguments))
+
+    def _check_job(self, found: Any) -> Job:
+        known = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("id", "state"))
+        if not known or not isinstance(found.get("request"), dict):
+            raise self._strange()
+        return dict(found)
+
+    def _strange(self) -> UnreachableError:
+        return UnreachableError(f"{self.url} answers, but not like Safelight", "check --url")
+
     def _json(self, method: str, path: str, **arguments: Any) -> dict[str, Any]:
         response = self._send(method, path, **arguments)
         try:
-            return dict(response.json())
+            found = response.json()
         except ValueError as error:
-            raise UnreachableError(f"{self.url} answers, but not like Safelight", "check --url") from error
+            raise self._strange() from error
+        if not isinstance(found, dict):
+            raise self._strange()
+        return found
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
@@ -78,6 +105,18 @@ class Client:
             raise away(self.url, error) from error
         check(response, self.url)
         return response
+
+
+def job_path(job_id: str) -> str:
+    """Where a job is on the server, whatever characters the id has. Raises RefusedError on one that can't be an id."""
+    if job_id in ("", ".", "..") or not _is_text(job_id):
+        raise RefusedError(f"{job_id!a} is not the id of a job", "find it with  safelight jobs ls")
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _is_text(text: str) -> bool:
+    """False for what holds half a surrogate pair, as arguments that are not in UTF-8 do."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def away(url: str, error: Exception) -> UnreachableError:
