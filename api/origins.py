@@ -6,6 +6,7 @@ request forgery), nor pass for this one by a name of its own that leads here (DN
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from api.problems import ProblemError
 from api.services import Services
 
 _Connection = ASGIConnection[Any, Any, Any, Any]
+_JSON = re.compile(r"application/(?:[a-z0-9.-]+\+)?json")  # RFC 6839, 3.1
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # RFC 9110, 9.2.1
 
 
@@ -34,14 +36,12 @@ async def same_site(connection: _Connection, _handler: BaseRouteHandler) -> None
 
 
 async def wants_json(connection: _Connection, _handler: BaseRouteHandler) -> None:
-    """Guard: 415 to a body that isn't declared as JSON, the one kind that browsers ask leave for before they send it."""
+    """Guard: 415 to a body not declared as JSON; browsers ask leave before they send that kind elsewhere."""
     headers = connection.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json" and not (
-        media_type.startswith("application/") and media_type.endswith("+json")
-    ):
+    if not _JSON.fullmatch(media_type):
         raise ProblemError(415, "unsupported_media_type", "send the body as  Content-Type: application/json")
 
 
@@ -56,7 +56,7 @@ def names_this_machine(connection: _Connection) -> bool:
 
 
 def _is_foreign(connection: _Connection) -> bool:
-    """By Fetch Metadata, and for browsers without it by ``Origin`` against ``Host``; who sends neither is no browser."""
+    """By Fetch Metadata, and else by ``Origin`` against ``Host``; who sends neither is no browser."""
     if connection.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return True
     origin, host = connection.headers.get("origin"), connection.headers.get("host", "")
