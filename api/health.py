@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
+import msgspec
 from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
@@ -14,10 +15,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from api.auth import needs_admin
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError
-from api.schemas import Health, PartHealth
+from api.schemas import Health, LaneHealth, Overview, PartHealth, WorkerHealth
 from api.services import Services
 from jobstore.job import JobState
-from jobstore.protocol import JobStore
+from jobstore.protocol import JobStore, LaneCount, Worker
 from safelight import __version__
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import JOBS_UNFINISHED
@@ -46,9 +47,42 @@ async def readyz(services: ServicesDependency) -> Health:
 
 
 @get("/healthz", summary="How is every part?", responses=answers(always=(500,)))
-async def healthz(services: ServicesDependency) -> Health:
-    """Every part, for people; always 200."""
-    return await _examine(services)
+async def healthz(services: ServicesDependency) -> Overview:
+    """Every part, the live workers and the backlog by lane, for people; always 200."""
+    health = await _examine(services)
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            workers = await services.store.workers(services.settings.worker.lease_s)
+            counts = await services.store.counts()
+    except Exception as error:  # the store's own part says so already, or else this
+        _log.warning("workers not counted", action="health.workers_failed", error=type(error).__name__)
+        return _overview(health, (), (), ("the workers and the backlog can't be read",))
+    return _overview(health, workers, _backlog(services.settings.lanes, counts), _warnings(services, workers))
+
+
+def _overview(
+    health: Health, workers: tuple[Worker, ...], backlog: tuple[LaneHealth, ...], warnings: tuple[str, ...]
+) -> Overview:
+    return Overview(
+        **msgspec.structs.asdict(health),
+        workers=tuple(WorkerHealth(host=one.host, device=one.device, lanes=one.lanes) for one in workers),
+        backlog=backlog,
+        warnings=warnings,
+    )
+
+
+def _backlog(lanes: tuple[str, ...], counts: tuple[LaneCount, ...]) -> tuple[LaneHealth, ...]:
+    names = dict.fromkeys([*lanes, *(count.lane for count in counts)])
+    found = {name: {count.state.value: count.count for count in counts if count.lane == name} for name in names}
+    return tuple(LaneHealth(lane=name, **states) for name, states in found.items())
+
+
+def _warnings(services: Services, workers: tuple[Worker, ...]) -> tuple[str, ...]:
+    if not workers:
+        return ("no worker is alive: jobs wait",)
+    served = {lane for worker in workers for lane in worker.lanes}
+    unserved = (lane for lane in services.settings.lanes if lane not in served)
+    return tuple(f"no live worker serves the lane {lane}: its jobs wait" for lane in unserved)
 
 
 class Backlog:

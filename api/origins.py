@@ -27,7 +27,7 @@ async def same_site(connection: _Connection, _handler: BaseRouteHandler) -> None
 
     The second only where the API is on loopback and open: behind a proxy that keeps the name, keys do the guarding.
     """
-    if connection.scope["method"] not in _SAFE and _is_foreign(connection):
+    if connection.scope.get("method") not in _SAFE and _is_foreign(connection):
         raise ProblemError(403, "cross_origin", "a page of another origin can't do this")
     services: Services = connection.app.state.services
     if services.keys.loopback and not names_this_machine(connection) and not await services.keys.wanted():

@@ -158,3 +158,28 @@ class Health(Struct, frozen=True, kw_only=True):
     status: Literal["ok", "failing"]
     version: str
     parts: tuple[PartHealth, ...]
+
+
+class WorkerHealth(Struct, frozen=True, kw_only=True):
+    """A worker that gave a sign of life within its lease."""
+
+    host: str
+    device: str
+    lanes: tuple[str, ...]
+
+
+class LaneHealth(Struct, frozen=True, kw_only=True):
+    """How many jobs of a lane have not ended."""
+
+    lane: str
+    scheduled: int = 0
+    queued: int = 0
+    running: int = 0
+
+
+class Overview(Health, frozen=True, kw_only=True):
+    """Health with the live workers and the backlog; ``warnings`` tell what wants a person, though nothing fails."""
+
+    workers: tuple[WorkerHealth, ...]
+    backlog: tuple[LaneHealth, ...]
+    warnings: tuple[str, ...]

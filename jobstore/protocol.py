@@ -146,7 +146,8 @@ class JobStore(Protocol):
         With ``pictures`` (found in the cache) the job is ``succeeded`` at once, cost 0, cache ``hit``.
         Else, where the request's cache mode reads and an identical render is in flight, the job joins it: its
         state follows that of its leader, and it costs nothing. Else it is ``queued`` (``scheduled`` when
-        ``start_at`` lies ahead) and its price is reserved. Two identical submits at once make one render.
+        ``start_at`` lies ahead) and its price is reserved. Two identical submits at once make one render. A queued
+        job comes back with its place in the queue.
         """
 
     async def get(self, job_id: UUID) -> Job:
@@ -238,6 +239,9 @@ class JobStore(Protocol):
 
     async def counts(self) -> tuple[LaneCount, ...]:
         """Unfinished jobs by lane and state."""
+
+    async def workers(self, within_s: float) -> tuple[Worker, ...]:
+        """The workers that claimed or beat within so many seconds, oldest first."""
 
     # Keys
 

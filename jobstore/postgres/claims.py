@@ -16,6 +16,10 @@ _SEEN = """
 INSERT INTO worker (id, host, pid, device, lanes) VALUES (%(id)s, %(host)s, %(pid)s, %(device)s, %(lanes)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
 """
+_ALIVE = """
+SELECT id, host, pid, device, lanes FROM worker
+WHERE seen_at >= clock_timestamp() - make_interval(secs => %(within_s)s) ORDER BY started_at, id
+"""
 # One index scan a lane; the heads that are not taken are let go at commit.
 _HEAD = """
 WITH heads AS MATERIALIZED (
@@ -48,6 +52,12 @@ async def see(connection: Connection, worker: Worker) -> None:
             "lanes": list(worker.lanes),
         },
     )
+
+
+async def workers(connection: Connection, within_s: float) -> tuple[Worker, ...]:
+    """Those seen within so many seconds, in the order in which they started."""
+    cursor = await connection.execute(_ALIVE, {"within_s": within_s})
+    return tuple([Worker(**{**row, "lanes": tuple(row["lanes"])}) async for row in cursor])
 
 
 async def claim(connection: Connection, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Lease | None:

@@ -43,10 +43,11 @@ async def get(connection: Connection, job_id: UUID) -> Job:
     if row is None:
         raise JobNotFoundError(f"no job {job_id}")
     found = await pictures_of(connection, [job_id])
-    return to_job(row, found.get(job_id, ()), await _position(connection, row))
+    return to_job(row, found.get(job_id, ()), await position(connection, row))
 
 
-async def _position(connection: Connection, row: Row) -> int | None:
+async def position(connection: Connection, row: Row) -> int | None:
+    """The place in its lane's queue, from 1 and bounded; that of its leader for a job that joined."""
     if row["state"] != JobState.QUEUED:
         return None
     if row["leader_id"] is not None:

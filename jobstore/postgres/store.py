@@ -119,6 +119,9 @@ class PostgresStore:
     async def counts(self) -> tuple[LaneCount, ...]:
         return await self._transactions.run(lambda c: sweep.counts(c))
 
+    async def workers(self, within_s: float) -> tuple[Worker, ...]:
+        return await self._transactions.run(lambda c: claims.workers(c, within_s))
+
     async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool) -> ApiKey:
         return await self._transactions.run(lambda c: reads.create_key(c, name, secret_hash, hint, admin))
 

@@ -9,6 +9,7 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from jobstore.job import CacheOutcome, Job, NewJob, Picture
+from jobstore.postgres.clients import position
 from jobstore.postgres.moves import tell
 from jobstore.postgres.rows import Connection, Row, add_pictures, one, sole, to_job
 
@@ -51,9 +52,11 @@ async def submit(connection: Connection, new: NewJob, pictures: Sequence[Picture
         return to_job(row, pictures)
     leader = None if new.request.start_at else await one(connection, _IN_FLIGHT, {"fingerprint": new.fingerprint})
     if leader is not None and new.request.cache.reads:
-        return to_job(await _join(connection, new, leader))
+        row = await _join(connection, new, leader)
+        return to_job(row, queue_position=await position(connection, row))
     joinable = new.request.cache.writes and new.request.start_at is None and leader is None
-    return to_job(await _insert(connection, new, joinable=joinable, reserved=new.price))
+    row = await _insert(connection, new, joinable=joinable, reserved=new.price)
+    return to_job(row, queue_position=await position(connection, row))
 
 
 async def _join(connection: Connection, new: NewJob, leader: Row) -> Row:

@@ -30,6 +30,23 @@ def test_probes_tell_what_fails(site: Site, http: httpx.Client) -> None:
     assert http.get("/livez").status_code == 200
 
 
+def test_health_shows_workers_and_backlog(http: httpx.Client, worker: Driver) -> None:
+    """Without a worker it says that jobs wait; with one, which lanes nobody serves."""
+    for seed in range(2):
+        submit(http, seed=seed)
+    health = http.get("/healthz").json()
+    assert (health["status"], health["workers"]) == ("ok", [])
+    assert health["warnings"] == ["no worker is alive: jobs wait"]
+    worker.claim()
+    health = http.get("/healthz").json()
+    assert health["workers"] == [{"host": "test", "device": "cpu", "lanes": ["default"]}]
+    assert {lane.pop("lane"): lane for lane in health["backlog"]} == {
+        "default": {"scheduled": 0, "queued": 1, "running": 1},
+        "big": {"scheduled": 0, "queued": 0, "running": 0},
+    }
+    assert health["warnings"] == ["no live worker serves the lane big: its jobs wait"]
+
+
 def test_metrics_count_the_backlog_with_bounded_labels(http: httpx.Client, worker: Driver) -> None:
     """Waiting and running by lane; routes are templates, unknown ones are one."""
     for seed in range(3):

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import uuid4
 
-import msgspec
 import pytest
 
 from jobstore.errors import IllegalTransitionError, JobNotFoundError
@@ -24,7 +23,32 @@ async def test_a_submitted_job_waits_with_its_price_reserved(store: JobStore) ->
     assert (job.id, job.state, job.request) == (new.id, JobState.QUEUED, new.request)
     assert (job.reserved, job.charged, job.currency, job.cache) == (PRICE, NOTHING, "USD", CacheOutcome.MISS)
     assert job.dimensions == {"team": "a"}
-    assert await store.get(job.id) == msgspec.structs.replace(job, queue_position=1)
+    assert job.queue_position == 1
+    assert await store.get(job.id) == job
+
+
+async def test_a_submit_tells_the_place_in_the_queue(store: JobStore) -> None:
+    """Those that run don't count; one that joins has its leader's place; a scheduled one has none."""
+    running = await store.submit(new_job())
+    await claimed(store, new_worker())
+    assert (await store.get(running.id)).queue_position is None
+    places = [(await store.submit(new_job())).queue_position for _ in range(2)]
+    last = await store.submit(new_job("same"))
+    joined = await store.submit(new_job("same"))
+    later = await store.submit(new_job(start_at=datetime.now(UTC) + timedelta(hours=1)))
+    assert [*places, last.queue_position, joined.queue_position, later.queue_position] == [1, 2, 3, 3, None]
+    assert (await store.get(last.id)).queue_position == 3
+
+
+async def test_workers_are_those_that_were_seen_lately(store: JobStore) -> None:
+    """By a claim or a beat; one that left, or was silent for too long, is none."""
+    first, second = new_worker("a", "b"), new_worker()
+    await store.beat(first)
+    await store.claim(second, second.lanes)
+    assert await store.workers(60) == (first, second)
+    assert await store.workers(-1) == ()
+    await store.leave(first.id)
+    assert await store.workers(60) == (second,)
 
 
 async def test_a_rendered_job_has_its_pictures_and_is_charged(store: JobStore) -> None:

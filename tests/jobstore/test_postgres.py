@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-
 from decimal import Decimal
 from typing import Any
 
