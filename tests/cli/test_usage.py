@@ -51,7 +51,7 @@ def test_the_version_is_told(cli: CliRunner) -> None:
         (["jobs", "cancel", "\udcff"], "not the id"),
         (["jobs", "ls", "--state", "asleep"], "--state"),
         (["keys", "create", "two\nlines"], "NAME"),
-        (["keys", "revoke", "7"], "ID"),
+        (["keys", "revoke", "7"], "no key's id"),
         (["migrate", "--config", "/nowhere/safelight.toml"], "SAFELIGHT_CONFIG"),
     ],
     ids=lambda value: ascii(" ".join(value)) if isinstance(value, list) else value,
