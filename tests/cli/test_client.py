@@ -142,7 +142,7 @@ def test_a_canceled_job_is_a_failure_for_those_who_wait(commands: Commands, embe
     commands.run("jobs", "cancel", job["id"])
     assert "canceled" in commands.run("jobs", "watch", job["id"], code=1).stderr
     assert commands.run("jobs", "cancel", job["id"]).stdout.strip() == "canceled"
-    assert "can't become" in commands.run("jobs", "retry", job["id"], code=2).stderr
+    assert "only failed or dead" in commands.run("jobs", "retry", job["id"], code=2).stderr
 
 
 def test_a_failed_job_can_be_retried(commands: Commands) -> None:

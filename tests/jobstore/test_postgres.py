@@ -70,7 +70,7 @@ async def test_a_claim_reads_the_queues_index(store: PostgresStore, database: st
     text = "\n".join(line[0] for line in plan)
     assert "job_queue" in text
     assert "Sort" not in text
-    assert job.queue_position is None
+    assert job.queue_position == 1
 
 
 async def test_numbers_past_32_bits_are_kept(store: PostgresStore) -> None:
