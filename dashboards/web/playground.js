@@ -12,9 +12,14 @@ function headers(more = {}) {
 async function call(path, options = {}) {
   const response = await fetch(path, { ...options, headers: headers(options.headers) });
   if (response.ok) return response;
-  if (response.status === 401) at("key-field").hidden = false;
+  if (response.status === 401) askForKey();
   const problem = await response.json().catch(() => ({ detail: response.statusText }));
   throw new Error(problem.field ? `${problem.field}: ${problem.detail}` : problem.detail);
+}
+
+function askForKey() {
+  at("key-field").hidden = false;
+  at("key-hint").textContent = at("key").value.trim() ? "this key is not valid: enter another" : "enter an API key here";
 }
 
 function complain(error) {
@@ -25,6 +30,7 @@ function complain(error) {
 async function loadModels() {
   models = (await (await call("/v1/models")).json()).data;
   at("model").replaceChildren(...models.map((model) => new Option(model.id, model.id, model.default, model.default)));
+  at("key-hint").textContent = "";
   showSizes();
 }
 
@@ -65,6 +71,11 @@ function show(job) {
     joined: "joined an identical request that is being rendered: nothing is charged",
     miss: `seed ${job.request.seed}, ${job.cost.charged} ${job.cost.currency} charged`,
   }[job.cache];
+  at("warnings").replaceChildren(...job.warnings.map((warning) => {
+    const item = document.createElement("li");
+    item.textContent = warning;
+    return item;
+  }));
   showState(job.state);
   showProgress(job.progress);
   if (job.error) complain(new Error(job.error.message));
@@ -74,11 +85,13 @@ function show(job) {
 function showState(state) {
   at("state").textContent = state;
   at("cancel").hidden = finals.includes(state);
+  if (state === "running" && at("progress").value === 0) at("steps").textContent = "loading…";
 }
 
 function showProgress({ step, steps, fraction }) {
   at("progress").value = fraction;
-  at("steps").textContent = `step ${step} of ${steps}`;
+  const loading = step === 0 && at("state").textContent === "running";
+  at("steps").textContent = loading ? "loading…" : `step ${step} of ${steps}`;
 }
 
 async function showPictures(job) {
@@ -145,5 +158,6 @@ async function cancel() {
 at("form").addEventListener("submit", submit);
 at("cancel").addEventListener("click", cancel);
 at("model").addEventListener("change", showSizes);
+at("key").addEventListener("input", () => { at("key-hint").textContent = ""; });
 at("key").addEventListener("change", () => loadModels().then(() => complain(null), complain));
 loadModels().catch(complain);

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.outputs import Outputs
 from tests.api.site import Driver, Site
 
@@ -64,6 +65,7 @@ def test_a_prompt_becomes_a_picture_and_a_repeat_a_hit(site: Site, page: Page) -
     expect(page.locator("#state")).to_have_text("queued")
     lease = worker.claim()
     expect(page.locator("#state")).to_have_text("running")
+    expect(page.locator("#steps")).to_have_text("loading…")
     for step in (3, 6):
         worker.step(lease.job.id, step)
         expect(page.locator("#steps")).to_have_text(f"step {step} of 8")
@@ -90,6 +92,27 @@ def test_an_identical_request_says_that_it_joined_and_can_be_canceled(site: Site
     page.click("#cancel")
     expect(page.locator("#state")).to_have_text("canceled")
     expect(page.locator("#cancel")).to_be_hidden()
+
+
+def test_a_key_brings_the_models(site: Site, browser: Browser) -> None:
+    """The page says where a key goes, says when it is wrong, and fills its form once it is right."""
+    page = browser.new_page()  # of its own: the browser itself complains of every 401
+    page.goto(site.url)
+    expect(page.locator("#model option")).to_have_count(2)
+    secret = make_secret()
+    site.call(site.services.store.create_key("ann", hash_secret(secret), hint_of(secret), admin=False))
+    site.services.keys.forget()
+    page.reload()
+    expect(page.locator("#key-hint")).to_have_text("enter an API key here")
+    page.fill("#key", "sl_wrong")
+    page.press("#key", "Tab")
+    expect(page.locator("#key-hint")).to_contain_text("not valid")
+    page.fill("#key", secret)
+    page.press("#key", "Tab")
+    expect(page.locator("#size")).to_have_value("128x128")
+    expect(page.locator("#model option")).to_have_count(2)
+    expect(page.locator("#key-hint")).to_be_empty()
+    page.close()
 
 
 def test_the_documentation_lists_every_endpoint(site: Site, page: Page) -> None:
