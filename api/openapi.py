@@ -52,10 +52,6 @@ def answers(*statuses: int, done: Any = None, always: tuple[int, ...] = _ALWAYS)
     }
     if done is not None:
         specs[200] = ResponseSpec(done, description="Done already: found in the cache.", generate_examples=False)
-    # Without this entry Litestar would document its own error shape for 400.
-    specs.setdefault(
-        400, ResponseSpec(Problem, description=_DETAILS[400], media_type=MEDIA_TYPE, generate_examples=False)
-    )
     return specs
 
 
