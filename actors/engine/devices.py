@@ -13,24 +13,30 @@ if TYPE_CHECKING:
     from safelight.config import ModelSettings
 
 
+SIMULATED = "simulated"
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
-    """``place`` is torch's name (``cuda:0``, ``mps``, ``cpu``), ``label`` what people call it."""
+    """``place`` is torch's name (``cuda:0``, ``mps``, ``cpu``) or ``simulated``, ``label`` what people call it."""
 
     place: str
     label: str
 
     @property
     def kind(self) -> str:
-        """``cuda``, ``mps`` or ``cpu``."""
+        """``cuda``, ``mps``, ``cpu`` or ``simulated``."""
         return self.place.partition(":")[0]
 
 
 def find_device(wanted: str) -> Device:
     """The device of that torch name; ``auto`` takes the first of CUDA, MPS and CPU that is there.
 
-    Raises ModelUnavailableError when the device can't be used here, or torch is not installed.
+    ``simulated`` is none of torch's: simulated.py tells what it is. Raises ModelUnavailableError when the device can't
+    be used here, or torch is not installed.
     """
+    if wanted.partition(":")[0] == SIMULATED:
+        return Device(SIMULATED, SIMULATED)
     try:
         import torch
     except ImportError as error:

@@ -19,6 +19,7 @@ from actors.engine.request import Handle, RenderRequest, RenderResult, StepProgr
 if TYPE_CHECKING:
     from actors.engine.devices import Device
     from actors.engine.shelf import Shelf
+    from actors.engine.simulated import SimulatedShelf
     from safelight.config import ModelSettings
 
 _log = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class Engine:
         self._ready: Future[Device] = Future()
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._warm: Sequence[str] = ()
+        self._render_on: Callable[..., RenderResult]
         self._last_progress = time.monotonic()
 
     def start(self, warm: Sequence[str] = ()) -> None:
@@ -128,12 +130,11 @@ class Engine:
         finally:
             self._admission.abandon(EngineStoppedError("the engine stopped before the pictures were done"))
 
-    def _set_up(self) -> Shelf:
+    def _set_up(self) -> Shelf | SimulatedShelf:
         from actors.engine.devices import find_device
-        from actors.engine.shelf import Shelf
 
         device = find_device(self._wanted_device)
-        shelf = Shelf(self._models, device, self._room)
+        shelf, self._render_on = self._hardware(device)
         self._ready.set_result(device)
         _log.info("engine ready", action="engine.ready", device=device.place, label=device.label)
         for name in self._warm:
@@ -141,13 +142,26 @@ class Engine:
             self._warm_up(name, shelf)
         return shelf
 
-    def _warm_up(self, name: str, shelf: Shelf) -> None:
+    def _hardware(self, device: Device) -> tuple[Shelf | SimulatedShelf, Callable[..., RenderResult]]:
+        """Where the models are kept, and what renders with them."""
+        from actors.engine.devices import SIMULATED
+
+        if device.kind == SIMULATED:
+            from actors.engine import simulated
+
+            pace = simulated.parse_pace(self._wanted_device)
+            return simulated.SimulatedShelf(self._models, device, pace, self._room), simulated.render
+        from actors.engine import shelf, static
+
+        return shelf.Shelf(self._models, device, self._room), static.render
+
+    def _warm_up(self, name: str, shelf: Shelf | SimulatedShelf) -> None:
         try:
             shelf.get(name)
         except EngineError as error:
             _log.warning("model not warmed", action="engine.warm_failed", model=name, error=str(error))
 
-    def _outcome(self, handle: Handle, shelf: Shelf) -> RenderResult | EngineError:
+    def _outcome(self, handle: Handle, shelf: Shelf | SimulatedShelf) -> RenderResult | EngineError:
         try:
             return self._render(handle, shelf)
         except EngineError as error:
@@ -156,9 +170,7 @@ class Engine:
             _log.exception("render failed", action="engine.render_failed", model=handle.request.model)
             return EngineError(f"the render failed: {type(error).__name__}")
 
-    def _render(self, handle: Handle, shelf: Shelf) -> RenderResult:
-        from actors.engine.static import render
-
+    def _render(self, handle: Handle, shelf: Shelf | SimulatedShelf) -> RenderResult:
         request = handle.request
         self._patience = self._limits.load_s
         model = shelf.get(request.model)
@@ -172,14 +184,14 @@ class Engine:
 
         progress = ImageProgress(len(request.seeds), request.steps, lambda step: _tell(handle, step))
         try:
-            return render(request, model, checkpoint, progress)
+            return self._render_on(request, model, checkpoint, progress)
         except OutOfMemoryError:
             if not shelf.others(request.model):
                 raise
         # Outside the except block, whose traceback would keep the tensors of the failed render alive.
         shelf.keep_only(request.model)
         progress.restart()
-        return render(request, model, checkpoint, progress)
+        return self._render_on(request, model, checkpoint, progress)
 
     def _touch(self) -> None:
         self._last_progress = time.monotonic()

@@ -47,7 +47,7 @@ def check_device(wanted: str) -> Check:
     except ModelUnavailableError as error:
         return fail("device", first_line(error), "set [worker] device, or --device")
     if device.kind != "cuda":
-        note = "" if device.kind == "mps" else " (slow for large models)"
+        note = {"cpu": " (slow for large models)", "simulated": " (placeholders, no pictures)"}.get(device.kind, "")
         return ok("device", f"{device.label}{note}")
     import torch
 
