@@ -5,8 +5,10 @@ from safelight.config.families import FAMILIES, Family
 from safelight.config.load import load_settings
 from safelight.config.settings import (
     JobSettings,
+    LimitSettings,
     LogSettings,
     ModelSettings,
+    RetentionSettings,
     ServerSettings,
     Settings,
     WorkerSettings,
@@ -17,8 +19,10 @@ __all__ = [
     "ConfigError",
     "Family",
     "JobSettings",
+    "LimitSettings",
     "LogSettings",
     "ModelSettings",
+    "RetentionSettings",
     "ServerSettings",
     "Settings",
     "WorkerSettings",

@@ -16,6 +16,8 @@ Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
+Count = Annotated[int, Meta(ge=1)]
+Days = Annotated[float, Meta(gt=0)] | Literal["never"]
 
 
 class Base(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,10 +60,43 @@ class JobSettings(Base, frozen=True, kw_only=True):
     max_images: Annotated[int, Meta(ge=1, le=10)] = 10
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 150
     max_deadline_s: Positive = 86_400.0
+    idempotency_s: Positive = 86_400.0
+    sdk_retry_window_s: Positive = 600.0
     picture_metadata: bool = True
     currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
     # Start-time order: one step of priority counts as much as this many seconds of waiting.
     priority_quantum_s: Positive = 60.0
+
+
+class LimitSettings(Base, frozen=True, kw_only=True):
+    """How many jobs may wait: in all, in one lane, and of one API key. What is beyond is refused (429)."""
+
+    max_queued: Count = 100_000
+    max_queued_per_lane: Count = 50_000
+    max_queued_per_key: Count = 10_000
+
+
+class RetentionSettings(Base, frozen=True, kw_only=True):
+    """How long what is over is kept, in days; ``never`` deletes nothing of that kind. Purged every ``every_s``."""
+
+    jobs_days: Days = 90.0
+    events_days: Days = 14.0
+    outputs_days: Days = 30.0
+    cache_days: Days = 30.0
+    usage_days: Days = "never"
+    every_s: Positive = 60.0
+
+    @property
+    def ages(self) -> dict[str, float | None]:
+        """By kind (``jobs``, ``events``, ``outputs``, ``cache``, ``usage``) the age to delete it at, in seconds."""
+        days: dict[str, Days] = {
+            "jobs": self.jobs_days,
+            "events": self.events_days,
+            "outputs": self.outputs_days,
+            "cache": self.cache_days,
+            "usage": self.usage_days,
+        }
+        return {kind: None if limit == "never" else limit * 86_400.0 for kind, limit in days.items()}
 
 
 class ModelSettings(Base, frozen=True, kw_only=True):
@@ -162,6 +197,8 @@ class Settings(Base, frozen=True, kw_only=True):
     server: ServerSettings = field(default_factory=ServerSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
     models: dict[Name, ModelSettings] = field(default_factory=dict)
 

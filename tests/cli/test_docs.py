@@ -14,8 +14,10 @@ from safelight.cli.app import app
 from safelight.config.settings import (
     Base,
     JobSettings,
+    LimitSettings,
     LogSettings,
     ModelSettings,
+    RetentionSettings,
     ServerSettings,
     Settings,
     WorkerSettings,
@@ -29,6 +31,8 @@ TABLES: dict[str, type[Base]] = {
     "`[server]`": ServerSettings,
     "`[worker]`": WorkerSettings,
     "`[jobs]`": JobSettings,
+    "`[limits]`": LimitSettings,
+    "`[retention]`": RetentionSettings,
     "`[models.NAME]`": ModelSettings,
     "`[log]`": LogSettings,
 }
@@ -45,7 +49,7 @@ def section(page: str, title: str) -> str:
 def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -> None:
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
-    tables = {"server", "worker", "jobs", "log", "models"} if table is Settings else set()
+    tables = {"server", "worker", "jobs", "limits", "retention", "log", "models"} if table is Settings else set()
     assert written == [name for name in table.__struct_fields__ if name not in tables]
 
 

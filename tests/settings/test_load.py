@@ -77,6 +77,13 @@ def test_outputs_lie_below_the_data_folder_by_default(tmp_path: Path) -> None:
         ('[models.x]\nmodel = "a/b"\nsizes = ["512"]', "sizes"),
         ('[models.x]\nmodel = "a/b"\naliases = ["y"]\n[models.y]\nmodel = "a/c"', "share a name"),
         ('default_model = "z"\n[models.x]\nmodel = "a/b"', "default_model"),
+        ('model = "a/b"\n[limits]\nmax_queued = 0', "[limits] max_queued: "),
+        ('model = "a/b"\n[limits]\nmax_queue = 1', "did you mean 'max_queued'?"),
+        ('model = "a/b"\n[retention]\njobs_days = 0', "[retention] jobs_days: "),
+        ('model = "a/b"\n[retention]\nusage_days = "always"', "[retention] usage_days: "),
+        ('model = "a/b"\n[retention]\nevery_s = 0', "[retention] every_s: "),
+        ('model = "a/b"\n[jobs]\nidempotency_s = -1', "[jobs] idempotency_s: "),
+        ('model = "a/b"\n[jobs]\nsdk_retry_window_s = "10"', "[jobs] sdk_retry_window_s: "),
         ('model = "a/b"\nstore = "mysql"', "store"),
         ('model = "a/b"\nbroker = "kafka"', "broker"),
         ('model = "a/b"\noutputs = "/tmp"', "outputs"),
@@ -119,3 +126,12 @@ def test_a_model_is_found_by_its_alias(tmp_path: Path) -> None:
     assert found is not None
     assert found[0] == "x"
     assert settings.find_model("nothing") is None
+
+
+def test_ages_are_told_in_seconds(tmp_path: Path) -> None:
+    """Whole days and parts of them; what is never deleted has none, and that is the default for the ledger."""
+    text = 'model = "a/b"\n[retention]\njobs_days = 2\nevents_days = 0.5\noutputs_days = "never"'
+    day = 86_400.0
+    assert load(tmp_path, text).retention.ages == {
+        "jobs": 2 * day, "events": day / 2, "outputs": None, "cache": 30 * day, "usage": None,
+    }  # fmt: skip
