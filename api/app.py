@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -13,12 +13,14 @@ from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
 from api.auth import needs_key
+from api.backpressure import Backpressure
 from api.events import watch_job
 from api.frame import Application
 from api.health import Backlog, healthz, livez, metrics, readyz
 from api.images import read_image
-from api.jobs import cancel_job, list_jobs, list_models, read_job, retry_job, submit_job
+from api.jobs import cancel_job, list_jobs, list_models, read_job, redrive_jobs, retry_job, submit_job
 from api.keyring import KeyRing, require_keys
+from api.lanes import list_lanes, pause_lane, resume_lane
 from api.live import LiveProgress
 from api.openapi import ApiDocument
 from api.origins import same_site
@@ -56,6 +58,7 @@ def create_app(
         live=LiveProgress(),
         tail=Tail(store, settings.server.max_streams),
         keys=KeyRing(store, settings.server.host, own_secret),
+        backpressure=Backpressure(store, settings.limits),
     )
     backlog = Backlog(store, settings.lanes)
     document = ApiDocument(_described)
@@ -81,8 +84,11 @@ def _described() -> list[ControllerRouterHandler]:
         "/v1",
         guards=[same_site, needs_key],
         security=[{"key": []}, {}],
-        route_handlers=[submit_job, read_job, list_jobs, cancel_job, retry_job, watch_job, read_image, list_models],
-    )
+        route_handlers=[
+            submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
+            list_lanes, pause_lane, resume_lane,
+        ],
+    )  # fmt: skip
     return [v1, livez, readyz, healthz, metrics]
 
 
@@ -102,13 +108,20 @@ def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
             stack.push_async_callback(services.store.close)
             await require_keys(services.settings.server.host, services.store)
             stack.callback(progress.listen(hear))
-            reader = asyncio.create_task(services.tail.run(), name="event-tail")
-            stack.push_async_callback(_stop, reader)
+            await services.backpressure.refresh()
+            stack.push_async_callback(services.backpressure.close)
+            for name, run in _beside(services).items():
+                stack.push_async_callback(_stop, asyncio.create_task(run(), name=name))
             stack.callback(services.tail.close)
             stack.enter_context(on_termination(services.tail.close))
             yield
 
     return lifespan
+
+
+def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+    """What runs beside the requests until the process ends, by name."""
+    return {"event-tail": services.tail.run}
 
 
 def _note(services: Services, message: Progress) -> None:

@@ -16,7 +16,17 @@ from api.services import Services
 from jobstore.job import Job
 from jobstore.protocol import ApiKey
 
-__all__ = ["Connection", "find_job", "may_stay", "needs_admin", "needs_key", "parse_job_id", "require_keys", "viewer"]
+__all__ = [
+    "Connection",
+    "admins_only",
+    "find_job",
+    "may_stay",
+    "needs_admin",
+    "needs_key",
+    "parse_job_id",
+    "require_keys",
+    "viewer",
+]
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -47,6 +57,13 @@ async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> Non
     if local or services.keys.is_own(_secret(connection)):
         return
     if not (await _authenticate(connection, services)).admin:
+        raise ProblemError(403, "forbidden", "this wants an admin key")
+
+
+async def admins_only(connection: Connection, _handler: BaseRouteHandler) -> None:
+    """Guard for what concerns everybody's jobs, after ``needs_key``: where a key is wanted, an admin's."""
+    key = viewer(connection)
+    if key is not None and not key.admin:
         raise ProblemError(403, "forbidden", "this wants an admin key")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 from litestar.dto import MsgspecDTO
@@ -10,18 +10,22 @@ from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
 from api.problems import from_decoding
-from api.schemas import SubmitRequest
+from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 
-class SubmitBody(MsgspecDTO[SubmitRequest]):
+class _StrictBody(MsgspecDTO[T], Generic[T]):
     """Decodes with msgspec's strict mode, where Litestar itself would take ``"5"`` for 5."""
+
+    struct: ClassVar[type[msgspec.Struct]]
 
     def decode_bytes(self, value: bytes) -> Any:
         """The request. Raises ProblemError naming the field."""
         try:
-            return msgspec.json.decode(value, type=SubmitRequest)
+            return msgspec.json.decode(value, type=self.struct)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise from_decoding(error, SubmitRequest.__struct_fields__) from error
+            raise from_decoding(error, self.struct.__struct_fields__) from error
 
     @classmethod
     def create_openapi_schema(
@@ -32,3 +36,21 @@ class SubmitBody(MsgspecDTO[SubmitRequest]):
         own = FieldDefinition.from_annotation(field_definition.annotation)
         made: Reference | Schema = schema_creator.for_field_definition(own)
         return made
+
+
+class SubmitBody(_StrictBody[SubmitRequest]):
+    """The body of a submit."""
+
+    struct = SubmitRequest
+
+
+class RedriveBody(_StrictBody[RedriveRequest]):
+    """The filter of a redrive."""
+
+    struct = RedriveRequest
+
+
+class PauseBody(_StrictBody[PauseRequest]):
+    """The body of a pause."""
+
+    struct = PauseRequest

@@ -118,13 +118,13 @@ class JobStream:
 
     def _durable(self, events: tuple[JobEvent, ...]) -> Iterator[bytes]:
         if not events and self._ended:
-            yield _frame("done", job_view(self._job, self._services.live))
+            yield _frame("done", job_view(self._job, self._services))
         for event in events:
             self._after = event.seq
             if event.data.get("state") != JobState.RUNNING:
                 self._told = self._told[0], -1.0
             if event is events[-1] and self._ended:
-                yield _frame("done", job_view(self._job, self._services.live), event.seq)
+                yield _frame("done", job_view(self._job, self._services), event.seq)
             else:  # the end of an attempt that was redriven is a change of state like others
                 yield _frame("state", {**event.data, "at": event.at}, event.seq)
 

@@ -1,4 +1,4 @@
-"""Submit, read, list, cancel and retry jobs."""
+"""Submit, read, list, cancel, retry and redrive jobs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from typing import Annotated, Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from api.auth import find_job, viewer
-from api.decoding import SubmitBody
+from api.auth import admins_only, find_job, viewer
+from api.decoding import RedriveBody, SubmitBody
 from api.dimensions import gather_dimensions
+from api.idempotency import REPLAYED, IdempotencyKey, replay_of
 from api.openapi import JobId, ServicesDependency, answers
 from api.origins import wants_json
 from api.problems import invalid
 from api.resolve import names_no_seed, resolve
-from api.schemas import JobList, JobView, ModelList, SubmitRequest
+from api.schemas import JobList, JobView, ModelList, Redriven, RedriveRequest, SubmitRequest
+from api.services import Services
 from api.submitting import accept
 from api.views import job_view, model_list
 from api.wording import plainly, unknown
 from jobstore.job import JobState
-from jobstore.protocol import JobFilter
+from jobstore.protocol import JobFilter, RedriveFilter
 
 AnyRequest = Request[Any, Any, Any]
 
@@ -33,27 +35,31 @@ _LIST_PARAMETERS = ("state", "model", "limit", "cursor")
     return_dto=None,
     guards=[wants_json],
     summary="Submit a job",
-    responses=answers(400, 404, 413, 415, done=JobView),
+    responses=answers(400, 404, 409, 413, 415, 422, 429, done=JobView),
 )
 async def submit_job(
-    data: JSONBody[SubmitRequest], request: AnyRequest, services: ServicesDependency
+    data: JSONBody[SubmitRequest],
+    request: AnyRequest,
+    services: ServicesDependency,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response[JobView]:
     """Hand in a prompt and get a ticket: 202 while there is something to render, 200 when the cache had it."""
-    key = viewer(request)
+    del idempotency_key  # described here; how often it was sent is told by the headers alone
     dimensions = gather_dimensions(data.dimensions, request.headers.multi_items())
-    new = resolve(data, dimensions, key.id if key else None, services.settings)
-    job = await accept(services, new, seed_drawn=names_no_seed(data))
+    replay = replay_of(data, dimensions, request.headers, services.settings.jobs)
+    new = resolve(data, dimensions, viewer(request), services.settings, replay)
+    job, replayed = await accept(services, new, seed_drawn=names_no_seed(data))
     return Response(
-        job_view(job, services.live),
+        job_view(job, services),
         status_code=200 if job.state is JobState.SUCCEEDED else 202,
-        headers={"Location": f"/v1/jobs/{job.id}"},
+        headers={"Location": f"/v1/jobs/{job.id}"} | (REPLAYED if replayed else {}),
     )
 
 
 @get("/jobs/{job_id:str}", summary="Read a job", responses=answers(404))
 async def read_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """The job as it stands, with live progress while it runs."""
-    return job_view(await find_job(request, job_id), services.live)
+    return job_view(await find_job(request, job_id), services)
 
 
 @get("/jobs", summary="List jobs", responses=answers(400))
@@ -75,10 +81,9 @@ async def list_jobs(
         if name not in _LIST_PARAMETERS:
             raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
     key = viewer(request)
-    found = services.settings.find_model(model) if model else None
     where = JobFilter(
         state=in_state,
-        model=found[0] if found else model,
+        model=_own_name(model, services),
         key_id=None if key is None or key.admin else key.id,
         limit=limit,
         cursor=cursor,
@@ -87,7 +92,7 @@ async def list_jobs(
         page = await services.store.list_jobs(where)
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
-    views = tuple(job_view(job, services.live) for job in page.jobs)
+    views = tuple(job_view(job, services) for job in page.jobs)
     return JobList(data=views, next_cursor=page.next_cursor)
 
 
@@ -96,9 +101,8 @@ async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDepen
     """Cancel; asking again changes nothing. A running job ends at its next step: watch its state."""
     job = await find_job(request, job_id)
     settled = await services.store.cancel(job.id)
-    for lane in settled.ring:
-        services.bell.ring(lane)
-    return job_view(settled.job, services.live)
+    services.ring(settled.ring)
+    return job_view(settled.job, services)
 
 
 @post("/jobs/{job_id:str}/retry", status_code=200, summary="Retry a failed or dead job", responses=answers(404, 409))
@@ -106,12 +110,41 @@ async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDepend
     """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""
     job = await find_job(request, job_id)
     settled = await services.store.retry(job.id)
-    for lane in settled.ring:
-        services.bell.ring(lane)
-    return job_view(settled.job, services.live)
+    services.ring(settled.ring)
+    return job_view(settled.job, services)
+
+
+@post(
+    "/jobs/redrive",
+    status_code=200,
+    dto=RedriveBody,
+    return_dto=None,
+    guards=[admins_only, wants_json],
+    summary="Retry many failed or dead jobs",
+    responses=answers(400, 413, 415),
+)
+async def redrive_jobs(data: JSONBody[RedriveRequest], services: ServicesDependency) -> Redriven:
+    """Queue anew the failed or dead jobs that the filter names, those that ended first before others; for admins."""
+    where = RedriveFilter(
+        states=tuple(JobState(state) for state in data.states),
+        lane=data.lane,
+        model=_own_name(data.model, services),
+        error_code=data.error_code,
+        finished_after=data.finished_after,
+        finished_before=data.finished_before,
+    )
+    redriven = await services.store.redrive(where, data.limit)
+    services.ring(redriven.ring)
+    return Redriven(count=len(redriven.job_ids), job_ids=redriven.job_ids)
 
 
 @get("/models", summary="List models", responses=answers())
 async def list_models(services: ServicesDependency) -> ModelList:
     """The models on offer, in OpenAI's form."""
     return model_list(services.settings)
+
+
+def _own_name(model: str | None, services: Services) -> str | None:
+    """A model's own name, where an alias is asked for; names of models that are gone stay as they are."""
+    found = services.settings.find_model(model) if model else None
+    return found[0] if found else model

@@ -17,7 +17,7 @@ from litestar.params import PathParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
 from api.problems import MEDIA_TYPE, Problem
-from api.schemas import SubmitRequest
+from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 from api.services import Services
 from safelight import __version__
 
@@ -28,11 +28,13 @@ _DETAILS = {
     400: "The request can't be taken; `field` names what is to blame.",
     401: "An API key is needed, or the one sent doesn't count.",
     403: "The key may not do this, or a page of another origin asks.",
-    404: "No such job, picture or model (or not one of this key's).",
+    404: "No such job, picture, model or lane (or not one of this key's).",
     405: "The method is not possible here.",
-    409: "The job's state does not allow it.",
+    409: "The job's state does not allow it, or the job of the `Idempotency-Key` has been deleted.",
     413: "The body is larger than this server takes.",
     415: "The body is not declared as JSON.",
+    422: "The `Idempotency-Key` was used for another request.",
+    429: "Too many jobs wait; try again after `Retry-After` seconds.",
     500: "Something went wrong on the server's side.",
     503: "The store or the outputs can't be reached; try again after `Retry-After` seconds.",
 }
@@ -77,13 +79,13 @@ class ApiDocument:
         unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "backlog")}
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
-        document["components"]["schemas"].update(_exact(SubmitRequest))
+        document["components"]["schemas"].update(_exact(SubmitRequest, RedriveRequest, PauseRequest))
         return document
 
 
-def _exact(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schemas of a struct as msgspec decodes it: Litestar's lose the bounds of optional fields."""
-    _, schemas = msgspec.json.schema_components([struct], ref_template="#/components/schemas/{name}")
+def _exact(*structs: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schemas of structs as msgspec decodes them: Litestar's lose the bounds of optional fields."""
+    _, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
     return schemas
 
 

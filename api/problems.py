@@ -14,12 +14,13 @@ from litestar.types import ExceptionHandlersMap
 from msgspec import Struct, ValidationError
 
 from api.wording import NAMES, VALUES, plainly, unknown
-from jobstore.errors import IllegalTransitionError, JobNotFoundError
+from jobstore.errors import IllegalTransitionError, JobNotFoundError, ReplayGoneError, ReplayMismatchError
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+IDEMPOTENCY_KEY = "Idempotency-Key"
 _CODES = {
     400: "invalid_request",
     401: "invalid_api_key",
@@ -156,9 +157,27 @@ def _conflict(request: Request[Any, Any, Any], error: IllegalTransitionError) ->
     return _respond(request, ProblemError(409, "illegal_transition", str(error)))
 
 
+def _reused(request: Request[Any, Any, Any], _error: ReplayMismatchError) -> Response[Problem]:
+    detail = f"this {IDEMPOTENCY_KEY} was used for another request; a new request wants a new key"
+    return _respond(request, ProblemError(422, "idempotency_key_reused", detail, field=IDEMPOTENCY_KEY))
+
+
+def _expired(request: Request[Any, Any, Any], _error: ReplayGoneError) -> Response[Problem]:
+    detail = (
+        f"this {IDEMPOTENCY_KEY} made a job that has been deleted by age, so its answer can't be given again; "
+        "to render the request anew, send it with a new key"
+    )
+    headers = {"x-should-retry": "false"}  # SDKs try a 409 again
+    return _respond(
+        request, ProblemError(409, "idempotency_key_expired", detail, field=IDEMPOTENCY_KEY, headers=headers)
+    )
+
+
 EXCEPTION_HANDLERS: ExceptionHandlersMap = {
     HTTPException: _http,
     JobNotFoundError: _missing,
     IllegalTransitionError: _conflict,
+    ReplayMismatchError: _reused,
+    ReplayGoneError: _expired,
     Exception: _unexpected,
 }

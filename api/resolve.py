@@ -6,7 +6,6 @@ import random
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
 
 import msgspec
 
@@ -15,7 +14,8 @@ from api.schemas import SubmitRequest
 from api.wording import plainly
 from jobstore.fingerprint import batch_key, fingerprints
 from jobstore.ids import uuid7
-from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob
+from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob, Replay
+from jobstore.protocol import ApiKey
 from safelight.config import ModelSettings, Settings
 
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
@@ -24,8 +24,14 @@ _RANDOM = random.SystemRandom()
 _DRAWN_LIMIT = 2**32  # what other tools take, and all that torch's generator on the CPU uses of a seed
 
 
-def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID | None, settings: Settings) -> NewJob:
-    """The job that ``submit`` asks for. Raises ProblemError naming the field that can't be taken."""
+def resolve(
+    submit: SubmitRequest,
+    dimensions: Mapping[str, str],
+    key: ApiKey | None,
+    settings: Settings,
+    replay: Replay | None = None,
+) -> NewJob:
+    """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken."""
     name, model = _model(submit, settings)
     width, height = _size(model.usual_size if submit.size is None else submit.size, model)
     request = JobRequest(
@@ -41,7 +47,8 @@ def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID |
         priority=submit.priority,
         cache=_cache(submit, settings),
         format=submit.format,
-        deadline_s=_deadline(submit, settings),
+        deadline_s=_seconds("deadline_s", submit.deadline_s, settings),
+        start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
         start_at=_start(submit.start_at),
     )
     exact, seedless = fingerprints(request, model)
@@ -57,7 +64,9 @@ def resolve(submit: SubmitRequest, dimensions: Mapping[str, str], key_id: UUID |
         priority_quantum_s=settings.jobs.priority_quantum_s,
         max_attempts=settings.worker.max_attempts,
         dimensions=dict(dimensions),
-        key_id=key_id,
+        key_id=key.id if key else None,
+        weight=key.weight if key else 1.0,
+        replay=replay,
     )
 
 
@@ -138,11 +147,11 @@ def _at_most(field: str, value: int, limit: int) -> int:
     return value
 
 
-def _deadline(submit: SubmitRequest, settings: Settings) -> float | None:
+def _seconds(field: str, value: float | None, settings: Settings) -> float | None:
     limit = settings.jobs.max_deadline_s
-    if submit.deadline_s is not None and submit.deadline_s > limit:
-        raise invalid("deadline_s", f"deadline_s must be at most {limit:g} seconds")
-    return submit.deadline_s
+    if value is not None and value > limit:
+        raise invalid(field, f"{field} must be at most {limit:g} seconds")
+    return value
 
 
 def _start(start_at: datetime | None) -> datetime | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
+from safelight.config.settings import Lane
 
 DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
 DimensionValue = Annotated[str, Meta(max_length=256)]
@@ -20,7 +21,8 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     ``size`` is "WxH" in pixels. ``seed`` is 0 to 2^53-1, as a number or a string; absent, null or -1 draws one.
     ``cache``: ``use`` an earlier picture of the same request, ``any`` with whatever seed, ``refresh`` or ``off``.
-    ``deadline_s`` counts from acceptance, in seconds. ``start_at`` is RFC 3339 with a time zone.
+    ``deadline_s`` bounds the time from acceptance to the end, ``start_deadline_s`` that to the first start, both in
+    seconds. ``start_at`` is RFC 3339 with a time zone.
     """
 
     prompt: Annotated[str, Meta(min_length=1)]
@@ -36,6 +38,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     format: PictureFormat = PictureFormat.PNG
     dimensions: Annotated[dict[DimensionName, DimensionValue], Meta(max_length=16)] = {}
     deadline_s: Annotated[float, Meta(gt=0)] | None = None
+    start_deadline_s: Annotated[float, Meta(gt=0)] | None = None
     start_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
@@ -54,6 +57,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     cache: CacheMode
     format: PictureFormat
     deadline_s: float | None
+    start_deadline_s: float | None
     start_at: datetime | None
 
 
@@ -66,10 +70,12 @@ class ProgressView(Struct, frozen=True, kw_only=True):
 
 
 class QueueView(Struct, frozen=True, kw_only=True):
-    """``position`` counts from 1, null when the job doesn't wait. ``eta_s`` is null: nothing is promised yet."""
+    """``position`` counts from 1, null when the job doesn't wait. ``eta_s``: seconds until it probably starts, null
+    when nobody serves its lane. ``paused``: its lane is, and nothing of it is started until it is resumed."""
 
     position: int | None
-    eta_s: float | None = None
+    eta_s: float | None
+    paused: bool
 
 
 class ImageView(Struct, frozen=True, kw_only=True):
@@ -121,6 +127,60 @@ class JobList(Struct, frozen=True, kw_only=True):
     object: Literal["list"] = "list"
     data: tuple[JobView, ...]
     next_cursor: str | None
+
+
+class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which dead letters to queue anew: failed or dead jobs for which everything named holds, first ended first.
+
+    ``finished_after`` and ``finished_before`` are RFC 3339 with a time zone. ``limit`` bounds how many.
+    """
+
+    states: Annotated[tuple[Literal["dead", "failed"], ...], Meta(min_length=1)] = ("dead", "failed")
+    lane: Lane | None = None
+    model: str | None = None
+    error_code: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
+    finished_after: Annotated[datetime, Meta(tz=True)] | None = None
+    finished_before: Annotated[datetime, Meta(tz=True)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+
+
+class Redriven(Struct, frozen=True, kw_only=True):
+    """The jobs that were queued anew."""
+
+    count: int
+    job_ids: tuple[UUID, ...]
+
+
+class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why the lane is paused, for whoever looks at it."""
+
+    reason: Annotated[str, Meta(max_length=500)] = ""
+
+
+class LaneView(Struct, frozen=True, kw_only=True):
+    """A lane. ``oldest_s`` is the age of the job that waits longest, ``waiting_s`` the device time that what is queued
+    will take, both in seconds; ``devices`` counts live workers, and ``drain_s`` is how many seconds they will need to
+    start what is queued now, null without any."""
+
+    name: str
+    object: Literal["lane"] = "lane"
+    paused: bool
+    paused_at: datetime | None
+    reason: str
+    scheduled: int
+    queued: int
+    running: int
+    oldest_s: float
+    waiting_s: float
+    devices: int
+    drain_s: float | None
+
+
+class LaneList(Struct, frozen=True, kw_only=True):
+    """The lanes of the settings, and those that hold jobs all the same."""
+
+    object: Literal["list"] = "list"
+    data: tuple[LaneView, ...]
 
 
 class ModelView(Struct, frozen=True, kw_only=True):

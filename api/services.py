@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from api.backpressure import Backpressure
 from api.keyring import KeyRing
 from api.live import LiveProgress
 from api.tail import Tail
@@ -24,4 +26,10 @@ class Services:
     live: LiveProgress
     tail: Tail
     keys: KeyRing
+    backpressure: Backpressure
     heartbeat_s: float = 15.0
+
+    def ring(self, lanes: Iterable[str]) -> None:
+        """One bell for each of the lanes named, as often as it is named."""
+        for lane in lanes:
+            self.bell.ring(lane)

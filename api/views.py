@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from api.backpressure import Backpressure
 from api.live import LiveProgress
-from api.schemas import CostView, ImageView, JobView, ModelList, ModelView, ProgressView, QueueView, RequestView
+from api.schemas import (
+    CostView,
+    ImageView,
+    JobView,
+    LaneView,
+    ModelList,
+    ModelView,
+    ProgressView,
+    QueueView,
+    RequestView,
+)
+from api.services import Services
 from jobstore.job import Job, JobRequest, JobState
 from jobstore.live import Progress
+from jobstore.protocol import Lane
 from safelight.config import Settings
 
 
-def job_view(job: Job, live: LiveProgress) -> JobView:
+def job_view(job: Job, services: Services) -> JobView:
     """The job as clients see it."""
     return JobView(
         id=job.id,
         state=job.state,
         model=job.request.model,
         request=_request_view(job.request),
-        progress=_progress_of(job, live),
-        queue=QueueView(position=job.queue_position),
+        progress=_progress_of(job, services.live),
+        queue=_queue_of(job, services.backpressure),
         images=_images_of(job),
         cache=job.cache,
         cost=CostView(
@@ -61,6 +74,23 @@ def model_list(settings: Settings) -> ModelList:
     )
 
 
+def lane_view(lane: Lane) -> LaneView:
+    """A lane as administrators see it."""
+    return LaneView(
+        name=lane.name,
+        paused=lane.paused_at is not None,
+        paused_at=lane.paused_at,
+        reason=lane.reason,
+        scheduled=lane.scheduled,
+        queued=lane.queued,
+        running=lane.running,
+        oldest_s=round(lane.oldest_s, 1),
+        waiting_s=round(lane.waiting_s, 1),
+        devices=lane.devices,
+        drain_s=_tenths(lane.drain_s),
+    )
+
+
 def _request_view(request: JobRequest) -> RequestView:
     return RequestView(
         model=request.model,
@@ -75,7 +105,16 @@ def _request_view(request: JobRequest) -> RequestView:
         cache=request.cache,
         format=request.format,
         deadline_s=request.deadline_s,
+        start_deadline_s=request.start_deadline_s,
         start_at=request.start_at,
+    )
+
+
+def _queue_of(job: Job, backpressure: Backpressure) -> QueueView:
+    return QueueView(
+        position=job.queue_position,
+        eta_s=_tenths(job.eta_s),
+        paused=job.state is JobState.QUEUED and backpressure.is_paused(job.lane),
     )
 
 
@@ -99,6 +138,10 @@ def _images_of(job: Job) -> tuple[ImageView, ...]:
         )
         for picture in job.pictures
     )
+
+
+def _tenths(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _plain(amount: Decimal) -> str:

@@ -9,6 +9,14 @@ _RENDER_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 60
 JOBS_SUBMITTED = Counter(
     "safelight_jobs_submitted_total", "Jobs accepted, by how the cache answered.", ("model", "cache")
 )
+SUBMITS_REFUSED = Counter(
+    "safelight_submits_refused_total", "Submits refused because too many jobs wait, by the limit reached.", ("limit",)
+)
+SUBMITS_REPLAYED = Counter(
+    "safelight_submits_replayed_total",
+    "Repeated submits that got the first one's job, by what told: key, sdk.",
+    ("by",),
+)
 JOBS_FINISHED = Counter("safelight_jobs_finished_total", "Jobs that a worker settled.", ("model", "state"))
 JOBS_UNFINISHED = Gauge("safelight_jobs_unfinished", "Jobs not yet at their end.", ("lane", "state"))
 RENDER_SECONDS = Histogram(

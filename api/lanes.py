@@ -1,0 +1,79 @@
+"""Lanes: how they stand, and pausing them. For admins: they are everybody's."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import get, post
+from litestar.params import JSONBody, PathParameter
+
+from api.auth import admins_only
+from api.decoding import PauseBody
+from api.openapi import ServicesDependency, answers
+from api.origins import wants_json
+from api.problems import ProblemError, invalid
+from api.schemas import LaneList, LaneView, PauseRequest
+from api.services import Services
+from api.views import lane_view
+from jobstore.protocol import Lane
+
+LanePath = Annotated[str, PathParameter(description="The lane's name.")]
+
+
+@get("/lanes", guards=[admins_only], summary="List lanes", responses=answers())
+async def list_lanes(services: ServicesDependency) -> LaneList:
+    """All lanes with what waits and runs in them, whether they are paused, and how long they need for their queue."""
+    return LaneList(data=tuple(lane_view(lane) for lane in (await _lanes(services)).values()))
+
+
+@post(
+    "/lanes/{lane:str}/pause",
+    status_code=200,
+    dto=PauseBody,
+    return_dto=None,
+    guards=[admins_only, wants_json],
+    summary="Pause a lane",
+    responses=answers(400, 404, 413, 415),
+)
+async def pause_lane(lane: LanePath, data: JSONBody[PauseRequest], services: ServicesDependency) -> LaneView:
+    """Start no job of the lane until it is resumed. Submits are taken and wait; what runs goes on."""
+    if "\0" in data.reason:
+        raise invalid("reason", "reason holds the character U+0000")
+    await _find(lane, services)
+    await services.store.pause_lane(lane, data.reason)
+    return await _changed(lane, services)
+
+
+@post(
+    "/lanes/{lane:str}/resume",
+    status_code=200,
+    guards=[admins_only],
+    summary="Resume a lane",
+    responses=answers(404),
+)
+async def resume_lane(lane: LanePath, services: ServicesDependency) -> LaneView:
+    """Start the lane's jobs again; where it isn't paused, nothing changes."""
+    await _find(lane, services)
+    services.ring(await services.store.resume_lane(lane))
+    return await _changed(lane, services)
+
+
+async def _lanes(services: Services) -> dict[str, Lane]:
+    """By name: the lanes of the settings, and others that the store knows."""
+    known = {lane.name: lane for lane in await services.store.lanes()}
+    names = sorted({*services.settings.lanes, *known})
+    return {name: known.get(name) or Lane(name=name) for name in names}
+
+
+async def _find(name: str, services: Services) -> Lane:
+    lane = (await _lanes(services)).get(name)
+    if lane is None:
+        offer = ", ".join(services.settings.lanes)
+        raise ProblemError(404, "lane_not_found", f"there is no such lane; there are: {offer}", field="lane")
+    return lane
+
+
+async def _changed(name: str, services: Services) -> LaneView:
+    """The lane as it stands now; this process's own picture of it is made anew, too."""
+    await services.backpressure.refresh()
+    return lane_view(await _find(name, services))
