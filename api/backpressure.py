@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from uuid import UUID
 
 from api.problems import ProblemError
-from jobstore.job import CacheOutcome, Job, JobState, NewJob
+from jobstore.job import Job, JobState, NewJob
 from jobstore.protocol import Backlog, JobStore, Lane
 from safelight.config import LimitSettings
 from safelight.telemetry import get_logger
@@ -34,8 +34,8 @@ class Room:
         self.waits = False
 
     def took(self, job: Job) -> None:
-        """The submit made ``job``: it takes a place if it waits for a render of its own."""
-        self.waits = job.state in _WAITING and job.cache is not CacheOutcome.JOINED
+        """The submit made ``job``: it takes a place if it waits, be it for another job's render."""
+        self.waits = job.state in _WAITING
 
 
 class Backpressure:

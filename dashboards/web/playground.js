@@ -78,8 +78,16 @@ function show(job) {
   }));
   showState(job.state);
   showProgress(job.progress);
+  if (job.state === "queued") at("steps").textContent = standing(job.queue);
   if (job.error) complain(new Error(job.error.message));
   if (job.state === "succeeded") showPictures(job);
+}
+
+function standing({ position, eta_s: eta, paused }) {
+  const place = position ? `${position} in line` : "waiting";
+  if (paused) return `${place}, the lane is paused`;
+  if (eta === null) return place;
+  return `${place}, about ${eta < 60 ? `${Math.round(eta)} s` : `${Math.round(eta / 60)} min`}`;
 }
 
 function showState(state) {

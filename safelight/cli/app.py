@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from safelight.cli.client.jobs import jobs
+from safelight.cli.client.lanes import lanes
 from safelight.cli.client.submit import submit
 from safelight.cli.doctor.command import doctor
 from safelight.cli.keys.commands import keys
@@ -38,6 +39,7 @@ app.command()(api)
 app.command()(worker)
 app.command()(submit)
 app.add_typer(jobs, name="jobs")
+app.add_typer(lanes, name="lanes")
 app.add_typer(keys, name="keys")
 app.command()(migrate)
 app.command()(doctor)

@@ -109,21 +109,25 @@ async def test_each_limit_is_named_when_it_is_reached() -> None:
     assert (refusal.status_code, refusal.code) == (429, "queue_full")
 
 
-async def test_only_what_waits_for_a_render_of_its_own_takes_a_place() -> None:
-    """Neither hits nor joins, nor a submit that failed or was a repeat."""
+async def test_only_what_waits_takes_a_place() -> None:
+    """Be it for later or for another's render; no hit, and no submit that failed or was a repeat."""
     pressure = made(Counting())
     await pressure.refresh()
     for _ in range(9):
         submitted(pressure, new_job(), state=JobState.SUCCEEDED, cache=CacheOutcome.HIT)
-        submitted(pressure, new_job(), cache=CacheOutcome.JOINED)
+        submitted(pressure, new_job(), state=JobState.RUNNING, cache=CacheOutcome.JOINED)
         with pytest.raises(ConnectionError), pressure.room(new_job()):
             raise ConnectionError
         with pressure.room(new_job()):
             pass
     assert not await pressure.is_full(new_job())
-    for state in (JobState.QUEUED, JobState.SCHEDULED, JobState.QUEUED, JobState.QUEUED, JobState.QUEUED):
+    for state, cache in (
+        (JobState.QUEUED, CacheOutcome.MISS),
+        (JobState.SCHEDULED, CacheOutcome.MISS),
+        *[(JobState.QUEUED, CacheOutcome.JOINED)] * 3,
+    ):
         assert not await pressure.is_full(new_job())
-        submitted(pressure, new_job(), state=state)
+        submitted(pressure, new_job(), state=state, cache=cache)
     assert await pressure.is_full(new_job())
 
 

@@ -33,7 +33,7 @@ def test_a_submit_is_a_ticket_that_names_every_default(site: Site, http: httpx.C
     assert site.bell.rung == ["default"]
     read = http.get(response.headers["location"]).json()
     assert read == job
-    assert job["queue"] == {"position": 1, "eta_s": None}
+    assert job["queue"] == {"position": 1, "eta_s": None, "paused": False}
 
 
 def test_pictures_are_served_with_their_digest(http: httpx.Client, worker: Driver) -> None:

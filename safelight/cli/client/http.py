@@ -10,9 +10,11 @@ from urllib.parse import quote
 import httpx
 
 from safelight import __version__
+from safelight.cli.client.sending import fresh_key, persist
 from safelight.cli.exits import RefusedError, UnreachableError
 
 Job = dict[str, Any]
+Lane = dict[str, Any]
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -44,11 +46,11 @@ class Client:
         self.http.close()
 
     def submit(self, fields: dict[str, Any]) -> Job:
-        """Hand in a request; the job."""
+        """Hand in a request; the job. Broken connections and errors of the server are tried again, under one key."""
         for name, value in fields.items():
             if not _is_text(json.dumps(value, ensure_ascii=False)):
                 raise RefusedError(f"{name} is not text in UTF-8")
-        return self._job("POST", "/v1/jobs", json=fields)
+        return self._job("POST", "/v1/jobs", persistent=True, headers=fresh_key(), json=fields)
 
     def job(self, job_id: str) -> Job:
         """The job as it stands."""
@@ -72,12 +74,39 @@ class Client:
         """Queue a failed or dead job anew; the job."""
         return self._job("POST", job_path(job_id) + "/retry")
 
+    def redrive(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Queue anew the failed and dead jobs of a filter: ``count`` and ``job_ids``."""
+        found = self._json("POST", "/v1/jobs/redrive", json=fields)
+        if not isinstance(found.get("count"), int) or not isinstance(found.get("job_ids"), list):
+            raise self._strange()
+        return found
+
+    def lanes(self) -> list[Lane]:
+        """All lanes."""
+        lanes = self._json("GET", "/v1/lanes").get("data")
+        if not isinstance(lanes, list):
+            raise self._strange()
+        return [self._check_lane(lane) for lane in lanes]
+
+    def pause(self, lane: str, reason: str) -> Lane:
+        """Pause a lane; how it stands."""
+        return self._check_lane(self._json("POST", lane_path(lane) + "/pause", json={"reason": reason}))
+
+    def resume(self, lane: str) -> Lane:
+        """Resume a lane; how it stands."""
+        return self._check_lane(self._json("POST", lane_path(lane) + "/resume"))
+
     def picture(self, path: str) -> bytes:
         """The file of a picture, by its ``url`` (a path on the server)."""
         return self._send("GET", path).content
 
     def _job(self, method: str, path: str, **arguments: Any) -> Job:
         return self._check_job(self._json(method, path, **arguments))
+
+    def _check_lane(self, found: Any) -> Lane:
+        if not isinstance(found, dict) or not isinstance(found.get("name"), str) or "paused" not in found:
+            raise self._strange()
+        return dict(found)
 
     def _check_job(self, found: Any) -> Job:
         known = isinstance(found, dict) and all(isinstance(found.get(name), str) for name in ("id", "state"))
@@ -98,9 +127,12 @@ class Client:
             raise self._strange()
         return found
 
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, *, persistent: bool = False, **arguments: Any) -> httpx.Response:
+        def send() -> httpx.Response:
+            return self.http.request(method, path, **arguments)
+
         try:
-            response = self.http.request(method, path, **arguments)
+            response = persist(send) if persistent else send()
         except httpx.HTTPError as error:
             raise away(self.url, error) from error
         check(response, self.url)
@@ -112,6 +144,13 @@ def job_path(job_id: str) -> str:
     if job_id in ("", ".", "..") or not _is_text(job_id):
         raise RefusedError(f"{job_id!a} is not the id of a job", "find it with  safelight jobs ls")
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def lane_path(lane: str) -> str:
+    """Where a lane is on the server. Raises RefusedError on what can't be a lane's name."""
+    if lane in ("", ".", "..") or not _is_text(lane):
+        raise RefusedError(f"{lane!a} is not the name of a lane", "find it with  safelight lanes ls")
+    return f"/v1/lanes/{quote(lane, safe='')}"
 
 
 def _is_text(text: str) -> bool:

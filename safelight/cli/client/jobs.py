@@ -6,10 +6,11 @@ import typer
 
 from safelight.cli.client.cancel import cancel
 from safelight.cli.client.ls import ls
+from safelight.cli.client.redrive import redrive
 from safelight.cli.client.retry import retry
 from safelight.cli.client.show import show
 from safelight.cli.client.watch import watch
 
-jobs = typer.Typer(help="List, show, watch, cancel and retry jobs.", no_args_is_help=True)
-for command in (ls, show, watch, cancel, retry):
+jobs = typer.Typer(help="List, show, watch, cancel, retry and redrive jobs.", no_args_is_help=True)
+for command in (ls, show, watch, cancel, retry, redrive):
     jobs.command()(command)

@@ -30,6 +30,9 @@ def jobs_table(jobs: Sequence[Job], now: datetime | None = None) -> Table:
     table.add_column("ID", no_wrap=True, min_width=36)
     for name in ("STATE", "MODEL", "AGE", "PROGRESS", "COST"):
         table.add_column(name, no_wrap=True)
+    failed = any(job["error"] for job in jobs)
+    if failed:
+        table.add_column("ERROR", no_wrap=True)
     table.add_column("PROMPT", overflow="ellipsis", no_wrap=True, ratio=1)
     for job in jobs:
         request = job["request"]
@@ -40,6 +43,7 @@ def jobs_table(jobs: Sequence[Job], now: datetime | None = None) -> Table:
             age(job["created_at"], now),
             progress_of(job),
             cost_of(job),
+            *([escape(job["error"]["code"]) if job["error"] else ""] if failed else []),
             escape(request["prompt"]),
         )
     return table
@@ -55,8 +59,11 @@ def progress_of(job: Job) -> str:
     """Steps done, the place in the queue, or nothing."""
     if job["state"] == "running":
         return f"{job['progress']['step']}/{job['progress']['steps']}"
-    position = job["queue"]["position"]
-    return f"{position} in line" if position else ""
+    queue = job["queue"]
+    place = f"{queue['position']} in line" if queue["position"] else ""
+    if queue.get("paused"):
+        return f"{place}, lane paused".lstrip(", ")
+    return f"{place}, about {span(queue['eta_s'])}" if place and queue["eta_s"] is not None else place
 
 
 def cost_of(job: Job) -> str:
@@ -68,7 +75,12 @@ def cost_of(job: Job) -> str:
 
 def age(created_at: str, now: datetime) -> str:
     """How long ago, in one unit."""
-    seconds = max(0, int((now - datetime.fromisoformat(created_at)).total_seconds()))
+    return span((now - datetime.fromisoformat(created_at)).total_seconds())
+
+
+def span(seconds: float) -> str:
+    """A time in one unit."""
+    seconds = max(0, int(seconds))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"

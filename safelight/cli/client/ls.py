@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from jobstore.job import JobState
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 
 
-class StateChoice(StrEnum):
-    """The states of a job (docs/job-states.md)."""
-
-    SCHEDULED = "scheduled"
-    QUEUED = "queued"
-    RUNNING = "running"
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELED = "canceled"
-    DEAD = "dead"
-
-
 def ls(
-    state: Annotated[StateChoice | None, typer.Option("--state", "-s", help="Only jobs in this state.")] = None,
+    state: Annotated[JobState | None, typer.Option("--state", "-s", help="Only jobs in this state.")] = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Only jobs of this model.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from safelight.cli.client.events import Event, follow
+from jobstore.job import JobState
+from safelight.cli.client.events import follow
 from safelight.cli.client.http import Client, Job
+from safelight.cli.client.look import progress_of
 from safelight.cli.consoles import err
 from safelight.cli.exits import JobFailedError
 
-ENDED = frozenset({"succeeded", "failed", "canceled", "dead"})
+ENDED = frozenset(state.value for state in JobState if state.terminal)
 
 
 def wait_for_end(client: Client, job: Job) -> Job:
@@ -34,17 +36,21 @@ def watch(client: Client, job: Job) -> None:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err(), transient=True, disable=not err().is_terminal) as bar:
-        task = bar.add_task(_describe(job["state"], job), total=max(1, job["request"]["steps"]))
+        task = bar.add_task(_describe(standing(job), job), total=max(1, job["request"]["steps"]))
+        shown = str(job["state"])
         for event in follow(client, job["id"]):
-            _show(bar, task, event, job)
+            state = "running" if event.kind == "progress" else str(event.data.get("state", shown))
+            if state != shown:  # of the state it came with, the job tells more than the event
+                bar.update(task, description=_describe(state, job))
+                shown = state
+            if event.kind == "progress":
+                bar.update(task, completed=event.data["step"], total=max(1, event.data["steps"]))
 
 
-def _show(bar: Progress, task: TaskID, event: Event, job: Job) -> None:
-    if event.kind == "progress":
-        steps = max(1, event.data["steps"])
-        bar.update(task, completed=event.data["step"], total=steps, description=_describe("running", job))
-    elif event.kind in ("state", "done"):
-        bar.update(task, description=_describe(event.data["state"], job))
+def standing(job: Job) -> str:
+    """The state, and what there is to say about the place in the queue."""
+    place = progress_of(job) if job["state"] == "queued" else ""
+    return f"{job['state']}, {place}" if place else str(job["state"])
 
 
 def _describe(state: str, job: Job) -> str:

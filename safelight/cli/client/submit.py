@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobstore.job import CacheMode, PictureFormat
+from safelight.cli.client.times import time_of
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import ExitCode, RefusedError, reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 
 if TYPE_CHECKING:
     from safelight.cli.client.http import Client, Job
-
-
-class CacheChoice(StrEnum):
-    """How the request wants the cache (docs/cache.md)."""
-
-    USE = "use"
-    ANY = "any"
-    REFRESH = "refresh"
-    OFF = "off"
-
-
-class FormatChoice(StrEnum):
-    """File format of the pictures."""
-
-    PNG = "png"
-    JPEG = "jpeg"
-    WEBP = "webp"
 
 
 def submit(
@@ -44,12 +27,13 @@ def submit(
     guidance: Annotated[float | None, typer.Option(help="Guidance scale.")] = None,
     seed: Annotated[int | None, typer.Option(help="0 to 2^53-1; -1 or none draws one.")] = None,
     priority: Annotated[int | None, typer.Option(help="0 to 9, higher is sooner; 5 by default.")] = None,
-    cache: Annotated[CacheChoice | None, typer.Option(help="How to use earlier pictures.")] = None,
-    picture_format: Annotated[FormatChoice | None, typer.Option("--format", help="File format.")] = None,
+    cache: Annotated[CacheMode | None, typer.Option(help="How to use earlier pictures.")] = None,
+    picture_format: Annotated[PictureFormat | None, typer.Option("--format", help="File format.")] = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="A dimension of the job; may be repeated.")
     ] = None,
     deadline: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
+    start_deadline: Annotated[float | None, typer.Option(help="Give up unless started within so many seconds.")] = None,
     start_at: Annotated[str | None, typer.Option(help="Not before this time: RFC 3339, with a time zone.")] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the pictures, with a progress bar.")] = False,
     output: Annotated[
@@ -73,9 +57,10 @@ def submit(
         "cache": cache,
         "format": picture_format,
         "deadline_s": deadline,
+        "start_deadline_s": start_deadline,
     }
     with reported():
-        fields |= {"dimensions": dimensions_of(dim or []), "start_at": start_of(start_at)}
+        fields |= {"dimensions": dimensions_of(dim or []), "start_at": time_of("--start-at", start_at)}
         wanted = {name: value for name, value in fields.items() if value not in (None, {})}
         _run(wanted, url, key, wait=wait or output is not None, output=output, as_json=as_json)
 
@@ -91,19 +76,6 @@ def dimensions_of(pairs: list[str]) -> dict[str, str]:
             raise RefusedError(f"--dim {name} is given twice")
         found[name] = value
     return found
-
-
-def start_of(text: str | None) -> str | None:
-    """A time as RFC 3339. Raises RefusedError on one without a time zone."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise RefusedError(f"--start-at {text!r} is not a time like 2030-01-31T12:00:00Z") from error
-    if at.tzinfo is None:
-        raise RefusedError(f"--start-at {text!r} has no time zone; append Z or an offset like +02:00")
-    return at.isoformat()
 
 
 def _run(fields: dict[str, Any], url: str, key: str | None, *, wait: bool, output: Path | None, as_json: bool) -> None:
@@ -149,8 +121,10 @@ def _finish(client: Client, job: Job, output: Path | None) -> list[Path]:
 
 
 def _say_submitted(job: Job) -> None:
+    from safelight.cli.client.progress import standing
+
     out().print(job["id"], markup=False)
-    err().print(f"{job['state']}; watch it:  safelight jobs watch {job['id']}", markup=False, soft_wrap=True)
+    err().print(f"{standing(job)}; watch it:  safelight jobs watch {job['id']}", markup=False, soft_wrap=True)
 
 
 def _say_saved(client: Client, job: Job, saved: list[Path]) -> None:

@@ -43,7 +43,7 @@ def _table(keys: tuple[ApiKey, ...]) -> Table:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("ID", no_wrap=True, min_width=36)
-    for title in ("NAME", "SECRET", "ROLE", "CREATED", "REVOKED"):
+    for title in ("NAME", "SECRET", "ROLE", "WEIGHT", "CREATED", "REVOKED"):
         table.add_column(title)
     for key in keys:
         table.add_row(
@@ -51,6 +51,7 @@ def _table(keys: tuple[ApiKey, ...]) -> Table:
             escape(key.name),
             escape(key.hint),
             "admin" if key.admin else "client",
+            f"{key.weight:g}",
             f"{key.created_at:%Y-%m-%d %H:%M}",
             f"[red]{key.revoked_at:%Y-%m-%d %H:%M}[/]" if key.revoked_at else "",
         )
