@@ -15,6 +15,14 @@ class IllegalTransitionError(JobStoreError):
     """The job's state does not allow that change; the message says what is allowed."""
 
 
+class ReplayMismatchError(JobStoreError):
+    """The idempotency key was used for another request."""
+
+
+class ReplayGoneError(JobStoreError):
+    """The idempotency key is remembered, but the job that it made has been deleted by age."""
+
+
 class MigrationError(JobStoreError):
     """The schema can't be brought up to date: a migration was changed after it was applied, or the schema is newer."""
 

@@ -74,7 +74,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     """A request as resolved: every parameter that a render needs, no default left open.
 
     ``width`` and ``height`` are in pixels; image ``i`` of ``n`` is drawn with seed ``(seed + i) mod 2^53``.
-    ``guidance`` None leaves the guidance scale to the pipeline.
+    ``guidance`` None leaves the guidance scale to the pipeline. ``deadline_s`` bounds the time from submit to the end,
+    ``start_deadline_s`` that from submit to the first start, both in seconds.
     """
 
     model: str
@@ -90,6 +91,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     cache: CacheMode = CacheMode.USE
     format: PictureFormat = PictureFormat.PNG
     deadline_s: float | None = None
+    start_deadline_s: float | None = None
     start_at: datetime | None = None
 
     @property
@@ -128,8 +130,25 @@ class JobError(Struct, frozen=True, kw_only=True):
         return self.code != "deadline_exceeded"
 
 
+class Replay(Struct, frozen=True, kw_only=True):
+    """What makes a repeated submit answer with the job of the first one.
+
+    ``key`` is the client's Idempotency-Key, or one made of the request for clients that retry without; it belongs to
+    the API key, and is kept for ``keep_s`` seconds. ``body_sha256`` tells another request under the same key. With
+    ``renew`` the submit is a first try: it makes a job, whatever the key made before, and later tries find that one.
+    """
+
+    key: str
+    body_sha256: str
+    keep_s: float = 86_400.0
+    renew: bool = False
+
+
 class NewJob(Struct, frozen=True, kw_only=True):
-    """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``."""
+    """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``.
+
+    ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
+    """
 
     id: UUID
     request: JobRequest
@@ -143,13 +162,18 @@ class NewJob(Struct, frozen=True, kw_only=True):
     max_attempts: int = 3
     dimensions: dict[str, str] = field(default_factory=dict)
     key_id: UUID | None = None
+    weight: float = 1.0
+    replay: Replay | None = None
 
 
 class Job(Struct, frozen=True, kw_only=True):
     """A job as the store holds it.
 
     ``leader_id`` names the job whose render this one waits for (``cache`` is then ``joined``).
-    ``queue_position`` counts from 1 and is told for queued jobs alone.
+    ``queue_position`` counts from 1, and ``eta_s`` is how many seconds the lane's devices will need for what stands
+    before the job (None when no worker serves the lane, or nobody counted that far); both are told for queued jobs
+    alone. ``expected_s`` is the device time, in seconds, that the job itself was expected to take when it came in.
+    ``gpu_seconds`` is the device time that all its attempts took.
     """
 
     id: UUID
@@ -175,11 +199,14 @@ class Job(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
     queue_position: int | None = None
+    eta_s: float | None = None
+    expected_s: float = 0.0
     worker_id: UUID | None = None
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
     start_at: datetime | None = None
+    start_by: datetime | None = None
     deadline_at: datetime | None = None
 
 

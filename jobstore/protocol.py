@@ -10,7 +10,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture
+from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
+from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
+from jobstore.retention import Ages, Purged
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,65 @@ class Swept(Struct, frozen=True, kw_only=True):
     canceled: int = 0
 
 
+class RedriveFilter(Struct, frozen=True, kw_only=True):
+    """Which dead letters to redrive: failed or dead jobs for which everything that is named holds."""
+
+    states: tuple[JobState, ...] = (JobState.DEAD, JobState.FAILED)
+    lane: str | None = None
+    model: str | None = None
+    key_id: UUID | None = None
+    error_code: str | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
+
+
+class Redriven(Struct, frozen=True, kw_only=True):
+    """The jobs that were queued anew, and one lane for each bell that should ring."""
+
+    job_ids: tuple[UUID, ...] = ()
+    ring: tuple[str, ...] = ()
+
+
+class Lane(Struct, frozen=True, kw_only=True):
+    """A lane: a queue that a pool of workers serves.
+
+    ``waiting_s`` is the device time, in seconds, that its queued jobs are expected to take together, ``oldest_s`` the
+    age of the one that waits longest; ``devices`` counts the workers that live and serve it.
+    """
+
+    name: str
+    paused_at: datetime | None = None
+    reason: str = ""
+    scheduled: int = 0
+    queued: int = 0
+    running: int = 0
+    waiting_s: float = 0.0
+    oldest_s: float = 0.0
+    devices: int = 0
+
+    @property
+    def drain_s(self) -> float | None:
+        """Seconds until what is queued now will have been started; None while no worker serves the lane."""
+        return self.waiting_s / self.devices if self.devices else None
+
+
+class Backlog(Struct, frozen=True, kw_only=True):
+    """What is queued: by lane, and how many jobs of each API key (None: those without a key)."""
+
+    lanes: dict[str, Lane]
+    keys: dict[UUID | None, int]
+
+
+class Pace(Struct, frozen=True, kw_only=True):
+    """How fast a device renders: ``step_s`` seconds of device time a denoising step of one image."""
+
+    model: str
+    width: int
+    height: int
+    device: str
+    step_s: float
+
+
 class LaneCount(Struct, frozen=True, kw_only=True):
     """How many jobs a lane holds in one state (terminal states are not counted)."""
 
@@ -114,6 +175,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     hint: str
     created_at: datetime
     revoked_at: datetime | None = None
+    weight: float = 1.0
 
 
 class JobStore(Protocol):
@@ -148,6 +210,18 @@ class JobStore(Protocol):
         state follows that of its leader, and it costs nothing. Else it is ``queued`` (``scheduled`` when
         ``start_at`` lies ahead) and its price is reserved. Two identical submits at once make one render. A queued
         job comes back with its place in the queue.
+
+        Under a ``replay`` key that was used before, nothing is written and the first job comes back (its id is not
+        ``new.id``). Any number of submits with one key at once make one job. Raises ReplayMismatchError where the
+        key was used for another request, ReplayGoneError.
+        """
+
+    async def find_replay(self, key_id: UUID | None, replay: Replay) -> Job | None:
+        """The job that ``submit`` would answer with under that key of that API key; None where it would make one.
+
+        Only reads. It lets a known request be answered before the cache is asked and while the queue takes nothing
+        new; ``submit`` decides all the same, for another process may be faster. Raises ReplayMismatchError and
+        ReplayGoneError as ``submit`` does.
         """
 
     async def get(self, job_id: UUID) -> Job:
@@ -167,8 +241,11 @@ class JobStore(Protocol):
     async def retry(self, job_id: UUID) -> Settled:
         """Queue a failed or dead job anew, with fresh attempts.
 
-        Raises JobNotFoundError, IllegalTransitionError.
+        It takes a place at the end of the queue. Raises JobNotFoundError, IllegalTransitionError.
         """
+
+    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
+        """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others."""
 
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         """The job's durable events with ``seq > after``, in order."""
@@ -198,11 +275,18 @@ class JobStore(Protocol):
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
         """Take the next job of the lanes, mates of the ``prefer`` batch key first within a bound; None if none waits.
 
+        The next is the one of lowest rank: docs/fairness.md says how ranks share a lane between API keys and
+        priorities. Lanes that are paused, and jobs whose deadline passed, are left out.
+
         The claim counts as a beat of the worker and as an attempt of the job.
         """
 
-    async def beat(self, worker: Worker) -> tuple[HeldLease, ...]:
-        """Say that the worker lives; brings back the leases that it still holds, and which are to be canceled."""
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
+        """Say that the worker lives; brings back the leases that it still holds, and which are to be canceled.
+
+        ``paces`` are what it measured since the last beat; they decide how much device time later jobs are expected
+        to take.
+        """
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
         """Fenced: pictures, charge, usage, event and state ``succeeded`` in one transaction; None if the token is old.
@@ -210,7 +294,9 @@ class JobStore(Protocol):
         Jobs that joined get the same pictures at no cost, if they want the same format; others go back to the queue.
         """
 
-    async def fail(self, token: int, error: JobError, retry_in_s: float | None = None) -> Settled | None:
+    async def fail(
+        self, token: int, error: JobError, retry_in_s: float | None = None, spent: Spent = NOTHING_SPENT
+    ) -> Settled | None:
         """Fenced: the render failed. None if the token is old.
 
         Without ``retry_in_s`` the job is ``failed``. With it, it is tried again after so many seconds (0: at once), or
@@ -218,10 +304,10 @@ class JobStore(Protocol):
         queued.
         """
 
-    async def canceled(self, token: int, gpu_seconds: Decimal = Decimal(0)) -> Settled | None:
+    async def canceled(self, token: int, spent: Spent = NOTHING_SPENT) -> Settled | None:
         """Fenced: the worker stopped the job on request. None if the token is old."""
 
-    async def release(self, token: int) -> Settled | None:
+    async def release(self, token: int, spent: Spent = NOTHING_SPENT) -> Settled | None:
         """Fenced: hand the job back unrendered (a graceful stop); no attempt is counted. None if the token is old."""
 
     async def leave(self, worker_id: UUID) -> None:
@@ -243,10 +329,52 @@ class JobStore(Protocol):
     async def workers(self, within_s: float) -> tuple[Worker, ...]:
         """The workers that claimed or beat within so many seconds, oldest first."""
 
+    async def paces(self) -> tuple[Pace, ...]:
+        """What workers measured, by model, size and device."""
+
+    # Lanes
+
+    async def lanes(self) -> tuple[Lane, ...]:
+        """All lanes that ever held a job or were paused, by name. Counts every queued job: not for each request."""
+
+    async def backlog(self) -> Backlog:
+        """What is queued. Counts every queued job: ask now and then, not for each request."""
+
+    async def pause_lane(self, name: str, reason: str = "") -> None:
+        """Let no job of the lane be claimed until it is resumed; submits go on, and so do running jobs."""
+
+    async def resume_lane(self, name: str) -> tuple[str, ...]:
+        """Let the lane's jobs be claimed again; one lane for each bell to ring. Not paused: nothing changes."""
+
+    # Money
+
+    async def balance(self, key_id: UUID, currency: str) -> Balance:
+        """What an API key's jobs hold reserved, and what they were charged in all."""
+
+    async def usage(self, job_id: UUID) -> tuple[UsageRow, ...]:
+        """The job's rows of the usage ledger, in order."""
+
+    # Retention
+
+    async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
+        """Delete up to ``limit`` of each kind of what is past its age. Any number of processes may purge at once.
+
+        Pictures are not deleted here: their keys are put down as doomed.
+        """
+
+    async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
+        """Keys of outputs that were put down as doomed ten minutes ago or more, and that nothing points at."""
+
+    async def bury(self, keys: Sequence[str]) -> None:
+        """Forget doomed keys: what lay under them is deleted."""
+
+    async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
+        """Those of the keys of outputs that a job or a cache entry points at."""
+
     # Keys
 
-    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool) -> ApiKey:
-        """Keep a new key by the hash of its secret."""
+    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
+        """Keep a new key by the hash of its secret. ``weight`` is its share of a lane beside keys of weight 1."""
 
     async def find_key(self, secret_hash: str) -> ApiKey | None:
         """The key with that hash, unless it is revoked."""

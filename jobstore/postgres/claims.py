@@ -3,100 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-from jobstore.job import JobState
-from jobstore.postgres.moves import followers_of, move
-from jobstore.postgres.rows import Connection, Row, one, sole, to_job
-from jobstore.protocol import HeldLease, Lease, Worker
+from psycopg.types.json import Jsonb
 
-MATES_BOUND_S = 30.0
+from jobstore.postgres.columns import Connection, every, one
+from jobstore.postgres.rows import PostgresRows
+from jobstore.protocol import HeldLease, Lease, Pace, Worker
+from jobstore.rules.fairness import ADVANCE_BOUND_S, MATES_BOUND_S
+from jobstore.rules.reaper import start_followers
+from jobstore.rules.rows import to_job
 
 _SEEN = """
-INSERT INTO worker (id, host, pid, device, lanes) VALUES (%(id)s, %(host)s, %(pid)s, %(device)s, %(lanes)s)
+INSERT INTO worker (id, host, pid, device, lanes)
+VALUES (%(worker_id)s, %(host)s, %(pid)s, %(device)s, %(serves)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
 """
 _ALIVE = """
 SELECT id, host, pid, device, lanes FROM worker
 WHERE seen_at >= clock_timestamp() - make_interval(secs => %(within_s)s) ORDER BY started_at, id
 """
-# One index scan a lane; the heads that are not taken are let go at commit.
-_HEAD = """
-WITH heads AS MATERIALIZED (
-    SELECT head.* FROM unnest(%(lanes)s::text[]) AS lanes (name) CROSS JOIN LATERAL (
-        SELECT * FROM job
-        WHERE state = 'queued' AND leader_id IS NULL AND lane = lanes.name
+_IN_TIME = """
+(deadline_at IS NULL OR deadline_at > clock_timestamp())
+AND (start_by IS NULL OR started_at IS NOT NULL OR start_by > clock_timestamp())
+"""
+# One index scan a lane; the heads that are not taken are let go at commit. A mate may jump the line only over jobs that
+# stand at most so many virtual seconds before it. The lane's clock is moved on unless somebody else is at it.
+_CLAIM = f"""
+WITH open AS MATERIALIZED (
+    SELECT name FROM unnest(%(lanes)s::text[]) AS lanes (name)
+    WHERE NOT EXISTS (SELECT FROM lane WHERE lane.name = lanes.name AND paused_at IS NOT NULL)
+),
+heads AS MATERIALIZED (
+    SELECT head.* FROM open CROSS JOIN LATERAL (
+        SELECT id, lane, rank_at, seq, batch_key FROM job
+        WHERE state = 'queued' AND leader_id IS NULL AND lane = open.name AND {_IN_TIME}
         ORDER BY rank_at, seq LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
     ) AS head
-)
-SELECT * FROM heads ORDER BY rank_at, seq LIMIT 1
-"""
-# A mate may jump the line only over jobs that came at most so many seconds before it.
-_MATE = """
-SELECT * FROM job
-WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s AND batch_key = %(prefer)s
-  AND rank_at <= %(rank_at)s + make_interval(secs => %(bound)s)
-ORDER BY rank_at, seq LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
-"""
-
-
-async def see(connection: Connection, worker: Worker) -> None:
-    """Note that the worker lives."""
-    await connection.execute(
-        _SEEN,
-        {
-            "id": worker.id,
-            "host": worker.host,
-            "pid": worker.pid,
-            "device": worker.device,
-            "lanes": list(worker.lanes),
-        },
+),
+head AS MATERIALIZED (SELECT * FROM heads ORDER BY rank_at, seq LIMIT 1),
+mate AS MATERIALIZED (
+    SELECT found.id FROM head CROSS JOIN LATERAL (
+        SELECT id FROM job
+        WHERE state = 'queued' AND leader_id IS NULL AND lane = head.lane AND batch_key = %(prefer)s
+          AND rank_at <= head.rank_at + %(mates_bound_s)s AND {_IN_TIME}
+        ORDER BY rank_at, seq LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+    ) AS found
+    WHERE head.batch_key <> %(prefer)s
+),
+chosen AS (SELECT id FROM mate UNION ALL SELECT id FROM head WHERE NOT EXISTS (SELECT FROM mate)),
+started AS (
+    UPDATE job SET
+        state = 'running', attempts = attempts + 1, lease_token = nextval('lease_token'), worker_id = %(worker_id)s,
+        error = NULL, started_at = coalesce(started_at, clock_timestamp())
+    FROM chosen WHERE job.id = chosen.id RETURNING job.*
+),
+told AS (
+    INSERT INTO job_event (job_id, kind, data)
+    SELECT id, 'state', jsonb_build_object('state', state, 'attempt', attempts) FROM started
+),
+seen AS ({_SEEN} WHERE worker.seen_at < clock_timestamp() - interval '100 milliseconds'),
+clock AS MATERIALIZED (
+    SELECT lane.name FROM lane JOIN started ON lane.name = started.lane FOR NO KEY UPDATE OF lane SKIP LOCKED
+),
+moved_on AS (
+    UPDATE lane SET virtual_s = greatest(
+        lane.virtual_s,
+        started.start_tag,
+        least(greatest(lane.virtual_s, started.start_tag) + started.share_s / (2 * lane.tenants + 1),
+              started.start_tag + %(advance_bound_s)s)
     )
+    FROM started, clock WHERE lane.name = clock.name
+)
+SELECT * FROM started
+"""
+_HELD = """
+SELECT lease_token AS token, id AS job_id, cancel_requested FROM job
+WHERE worker_id = %(worker_id)s AND lease_token IS NOT NULL
+"""
+_PACES = """
+INSERT INTO pace AS known (model, width, height, device, step_s)
+SELECT * FROM jsonb_to_recordset(%(paces)s) AS new
+    (model text, width integer, height integer, device text, step_s double precision)
+ORDER BY 1, 2, 3, 4
+ON CONFLICT (model, width, height, device) DO UPDATE SET
+    step_s = (known.step_s + EXCLUDED.step_s) / 2, seen_at = clock_timestamp()
+"""
+
+
+def _seen(worker: Worker) -> dict[str, Any]:
+    return {
+        "worker_id": worker.id,
+        "host": worker.host,
+        "pid": worker.pid,
+        "device": worker.device,
+        "serves": list(worker.lanes),
+    }
 
 
 async def workers(connection: Connection, within_s: float) -> tuple[Worker, ...]:
     """Those seen within so many seconds, in the order in which they started."""
-    cursor = await connection.execute(_ALIVE, {"within_s": within_s})
-    return tuple([Worker(**{**row, "lanes": tuple(row["lanes"])}) async for row in cursor])
+    found = await every(connection, _ALIVE, {"within_s": within_s})
+    return tuple(Worker(**{**row, "lanes": tuple(row["lanes"])}) for row in found)
 
 
-async def claim(connection: Connection, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Lease | None:
+async def claim(rows: PostgresRows, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Lease | None:
     """Take the next job under a fresh token."""
-    await see(connection, worker)
-    row = await one(connection, _HEAD, {"lanes": sorted(set(lanes))})
+    arguments = _seen(worker) | {
+        "lanes": sorted(set(lanes)),
+        "prefer": prefer,
+        "mates_bound_s": MATES_BOUND_S,
+        "advance_bound_s": ADVANCE_BOUND_S,
+    }
+    row = await one(rows.connection, _CLAIM, arguments)
     if row is None:
         return None
-    if prefer is not None and row["batch_key"] != prefer:
-        row = await _mate(connection, row, prefer) or row
-    followers = await followers_of(connection, row["id"])
-    ids = [row["id"], *(follower["id"] for follower in followers)]
-    await connection.execute("UPDATE job SET attempts = attempts + 1 WHERE id = ANY(%s)", [ids])
-    token = (await sole(connection, "SELECT nextval('lease_token') AS token", {}))["token"]
-    rows = await move(connection, ids, JobState.RUNNING, lease_token=token, worker_id=worker.id)
-    leader = next(moved for moved in rows if moved["id"] == row["id"])
-    return Lease(token=token, job=to_job(leader))
+    await start_followers(rows, row)
+    return Lease(token=row["lease_token"], job=to_job(row))
 
 
-async def _mate(connection: Connection, head: Row, prefer: str) -> Row | None:
-    arguments = {"lane": head["lane"], "prefer": prefer, "rank_at": head["rank_at"], "bound": MATES_BOUND_S}
-    return await one(connection, _MATE, arguments)
-
-
-async def beat(connection: Connection, worker: Worker) -> tuple[HeldLease, ...]:
-    """Note that the worker lives, and read what it holds."""
-    await see(connection, worker)
-    cursor = await connection.execute(
-        "SELECT lease_token, id, cancel_requested FROM job WHERE worker_id = %s AND lease_token IS NOT NULL",
-        [worker.id],
-    )
-    return tuple(
-        [
-            HeldLease(token=row["lease_token"], job_id=row["id"], cancel_requested=row["cancel_requested"])
-            async for row in cursor
-        ]
-    )
+async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
+    """Note that the worker lives and what it measured, and read what it holds."""
+    await connection.execute(_SEEN, _seen(worker))
+    if paces:
+        measured = [{name: getattr(pace, name) for name in pace.__struct_fields__} for pace in paces]
+        await connection.execute(_PACES, {"paces": Jsonb(measured)})
+    return tuple(HeldLease(**row) for row in await every(connection, _HELD, {"worker_id": worker.id}))
 
 
 async def leave(connection: Connection, worker_id: UUID) -> None:
     """Forget a worker."""
-    await connection.execute("DELETE FROM worker WHERE id = %s", [worker_id])
+    await connection.execute("DELETE FROM worker WHERE id = %(id)s", {"id": worker_id})
+
+
+async def paces(connection: Connection) -> tuple[Pace, ...]:
+    """All that was measured."""
+    query = "SELECT model, width, height, device, step_s FROM pace ORDER BY model, width, height, device"
+    return tuple(Pace(**row) for row in await every(connection, query, {}))

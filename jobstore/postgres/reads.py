@@ -1,4 +1,4 @@
-"""Events, cache entries and keys."""
+"""Events, cache entries, keys and the ledger."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ import msgspec
 
 from jobstore.ids import uuid7
 from jobstore.job import JobEvent, Picture
-from jobstore.postgres.rows import Connection, Row, one, sole, to_event
+from jobstore.ledger import Balance, UsageRow
+from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.protocol import ApiKey, CachedPictures
+from jobstore.rules.rows import Row, trimmed
 
-_KEY = "SELECT id, name, admin, hint, created_at, revoked_at FROM api_key "
+_KEY = "SELECT id, name, admin, hint, created_at, revoked_at, weight FROM api_key "
 _INSERT_KEY = """
-INSERT INTO api_key (id, name, secret_hash, hint, admin)
-VALUES (%(id)s, %(name)s, %(secret_hash)s, %(hint)s, %(admin)s)
-RETURNING id, name, admin, hint, created_at, revoked_at
+INSERT INTO api_key (id, name, secret_hash, hint, admin, weight)
+VALUES (%(id)s, %(name)s, %(secret_hash)s, %(hint)s, %(admin)s, %(weight)s)
+RETURNING id, name, admin, hint, created_at, revoked_at, weight
 """
 
 
 async def events(connection: Connection, job_id: UUID, after: int) -> tuple[JobEvent, ...]:
     """A job's events in order."""
     cursor = await connection.execute(
-        "SELECT * FROM job_event WHERE job_id = %s AND seq > %s ORDER BY seq", [job_id, after]
+        "SELECT seq, job_id, kind, data, at FROM job_event WHERE job_id = %s AND seq > %s ORDER BY seq", [job_id, after]
     )
-    return tuple([to_event(row) async for row in cursor])
+    return tuple([JobEvent(**row) async for row in cursor])
 
 
 async def events_since(connection: Connection, after: int, limit: int) -> tuple[JobEvent, ...]:
     """All jobs' events in the order of their numbers."""
-    cursor = await connection.execute("SELECT * FROM job_event WHERE seq > %s ORDER BY seq LIMIT %s", [after, limit])
-    return tuple([to_event(row) async for row in cursor])
+    cursor = await connection.execute(
+        "SELECT seq, job_id, kind, data, at FROM job_event WHERE seq > %s ORDER BY seq LIMIT %s", [after, limit]
+    )
+    return tuple([JobEvent(**row) async for row in cursor])
 
 
 async def last_event(connection: Connection) -> int:
@@ -59,9 +63,12 @@ async def forget_cached(connection: Connection, fingerprint: str) -> None:
     await connection.execute("DELETE FROM cache_entry WHERE fingerprint = %s", [fingerprint])
 
 
-async def create_key(connection: Connection, name: str, secret_hash: str, hint: str, admin: bool) -> ApiKey:
+async def create_key(
+    connection: Connection, name: str, secret_hash: str, hint: str, admin: bool, weight: float
+) -> ApiKey:
     """Insert a key."""
     arguments = {"id": uuid7(), "name": name, "secret_hash": secret_hash, "hint": hint, "admin": admin}
+    arguments |= {"weight": weight}
     return _to_key(await sole(connection, _INSERT_KEY, arguments))
 
 
@@ -88,3 +95,20 @@ async def revoke_key(connection: Connection, key_id: UUID) -> bool:
 def _to_key(row: Row) -> ApiKey:
     fields: dict[str, Any] = row
     return ApiKey(**fields)
+
+
+async def balance(connection: Connection, key_id: UUID, currency: str) -> Balance:
+    """A key's balance; nothing for one that never had a job."""
+    query = "SELECT reserved, charged FROM balance WHERE key_id = %(key_id)s AND currency = %(currency)s"
+    row = await one(connection, query, {"key_id": key_id, "currency": currency})
+    return Balance() if row is None else Balance(**{name: trimmed(amount) for name, amount in row.items()})
+
+
+async def usage(connection: Connection, job_id: UUID) -> tuple[UsageRow, ...]:
+    """A job's rows of the ledger."""
+    query = f"SELECT {', '.join(UsageRow.__struct_fields__)} FROM usage WHERE job_id = %(id)s ORDER BY seq"
+    found = await every(connection, query, {"id": job_id})
+    return tuple(msgspec.convert({**row, **{name: trimmed(row[name]) for name in _AMOUNTS}}, UsageRow) for row in found)
+
+
+_AMOUNTS = ("gpu_seconds", "price", "charged")

@@ -1,99 +1,193 @@
-"""Rows of the database to the job model and back."""
+"""The rows of one transaction: what the rules read, lock and write, in PostgreSQL's words."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import msgspec
-from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
 
-from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobRequest, JobState, Picture
+from jobstore.job import NewJob, Picture
+from jobstore.postgres.columns import NOBODY, Connection, adapted, every, one, sole
+from jobstore.postgres.insert import INSERT_JOB, TAIL, VIRTUAL, arguments_of
+from jobstore.rules.rows import NOW, Booking, In, Place, Row
 
-Row = dict[str, Any]
-Connection = AsyncConnection[Row]
+_IN_FLIGHT = """
+SELECT * FROM job
+WHERE fingerprint = %(fingerprint)s AND joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
+FOR UPDATE
+"""
+_HELD = "SELECT * FROM job WHERE lease_token = %(token)s FOR UPDATE"
+_RESTORE = """
+WITH gone AS (DELETE FROM job_archive WHERE id = %(id)s RETURNING *)
+INSERT INTO job OVERRIDING SYSTEM VALUE SELECT * FROM gone RETURNING *
+"""
+_PLACE = f"SELECT greatest(coalesce(({VIRTUAL}), 0), ({TAIL})) AS start_tag"
+_CACHE = """
+INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
+VALUES (%(fingerprint)s, %(seedless_fingerprint)s, %(pictures)s)
+ON CONFLICT (fingerprint) DO UPDATE SET pictures = EXCLUDED.pictures, created_at = clock_timestamp()
+"""
+# A key that has grown too old is taken over, and so is any key by a first try. Whoever comes at the same time waits.
+_REPLAY = """
+INSERT INTO replay (scope, key, body_sha256, job_id, expires_at)
+VALUES (%(scope)s, %(key)s, %(body)s, %(job_id)s, clock_timestamp() + make_interval(secs => %(keep_s)s))
+ON CONFLICT (scope, key) DO UPDATE SET
+    body_sha256 = EXCLUDED.body_sha256, job_id = EXCLUDED.job_id, expires_at = EXCLUDED.expires_at
+WHERE replay.expires_at <= clock_timestamp() OR %(renew)s
+RETURNING job_id
+"""
+_BOOK = """
+INSERT INTO balance AS known (key_id, currency, reserved, charged)
+VALUES (%(key_id)s, %(currency)s, greatest(%(reserved)s, 0), greatest(%(charged)s, 0))
+ON CONFLICT (key_id, currency) DO UPDATE SET
+    reserved = known.reserved + %(reserved)s, charged = known.charged + %(charged)s
+"""
+_USAGE = """
+INSERT INTO usage (job_id, attempt, token, key_id, lane, model, device, worker_id, outcome, error_code, cache,
+                   gpu_seconds, price, charged, currency, dimensions)
+VALUES (%(job_id)s, %(attempt)s, %(token)s, %(key_id)s, %(lane)s, %(model)s, %(device)s, %(worker_id)s, %(outcome)s,
+        %(error_code)s, %(cache)s, %(gpu_seconds)s, %(price)s, %(charged)s, %(currency)s, %(dimensions)s)
+"""
+_PICTURE = """
+INSERT INTO picture (job_id, index, key, seed, width, height, sha256, size_bytes, media_type)
+VALUES (%(job_id)s, %(index)s, %(key)s, %(seed)s, %(width)s, %(height)s, %(sha256)s, %(size_bytes)s, %(media_type)s)
+"""
 
-_COPIED = (
-    "id", "lane", "batch_key", "fingerprint", "seedless_fingerprint", "leader_id", "key_id", "dimensions", "currency",
-    "attempts", "rescues", "max_attempts", "cancel_requested", "worker_id",
-    "created_at", "started_at", "finished_at", "start_at", "deadline_at",
-)  # fmt: skip
+
+class PostgresRows:
+    """A ``jobstore.rules.rows.Rows`` on a connection that is in a transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._bookings: list[Booking] = []
+
+    async def now(self) -> datetime:
+        now: datetime = (await sole(self.connection, "SELECT clock_timestamp() AS now", {}))["now"]
+        return now
+
+    async def lock_job(self, job_id: UUID) -> Row | None:
+        query = "SELECT 1 FROM job WHERE id = (SELECT leader_id FROM job WHERE id = %(id)s) FOR UPDATE"
+        await self.connection.execute(query, {"id": job_id})
+        found = await one(self.connection, "SELECT * FROM job WHERE id = %(id)s FOR UPDATE", {"id": job_id})
+        return found or await one(self.connection, "SELECT * FROM job_archive WHERE id = %(id)s", {"id": job_id})
+
+    async def lock_held(self, token: int) -> Row | None:
+        # A lease that goes over to another job while this waits for the lock is found at the second look.
+        return await one(self.connection, _HELD, {"token": token}) or await one(
+            self.connection, _HELD, {"token": token}
+        )
+
+    async def lock_followers(self, leader_id: UUID) -> list[Row]:
+        query = (
+            "SELECT * FROM job WHERE leader_id = %(id)s AND state IN ('scheduled', 'queued', 'running') "
+            "ORDER BY seq FOR UPDATE"
+        )
+        return await every(self.connection, query, {"id": leader_id})
+
+    async def lock_in_flight(self, fingerprint: str) -> Row | None:
+        return await one(self.connection, _IN_FLIGHT, {"fingerprint": fingerprint})
+
+    async def restore(self, job_id: UUID) -> Row | None:
+        return await one(self.connection, _RESTORE, {"id": job_id})
+
+    async def place(self, job: Row) -> Place:
+        found = await sole(self.connection, _PLACE, {"lane": job["lane"], "key_id": job["key_id"]})
+        offset_s = job["rank_at"] - job["start_tag"]
+        return Place(start_tag=found["start_tag"], rank_at=found["start_tag"] + offset_s)
+
+    async def add_job(self, new: NewJob, columns: Mapping[str, Any]) -> Row | None:
+        decided = {name: value for name, value in columns.items() if value is not NOW}
+        return await one(self.connection, INSERT_JOB, arguments_of(new, decided))
+
+    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
+        sets = ", ".join(f"{name} = {_written(name, value)}" for name, value in columns.items())
+        arguments = {
+            name: value.seconds if isinstance(value, In) else value
+            for name, value in columns.items()
+            if value is not NOW
+        }
+        query = f"UPDATE job SET {sets} WHERE id = ANY(%(ids)s) RETURNING *"
+        return await every(self.connection, query, adapted(arguments) | {"ids": list(ids)})
+
+    async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:
+        await self._insert(
+            "INSERT INTO job_event (job_id, kind, data) VALUES (%(job_id)s, %(kind)s, %(data)s)",
+            [{"job_id": job_id, "kind": kind, "data": Jsonb(data)} for job_id, kind, data in events],
+        )
+
+    async def add_usage(self, rows: Sequence[Row]) -> None:
+        await self._insert(_USAGE, [adapted(row) for row in rows])
+
+    async def add_pictures(self, ids: Sequence[UUID], pictures: Sequence[Picture]) -> None:
+        rows = [{"job_id": job_id, **msgspec.structs.asdict(picture)} for job_id in ids for picture in pictures]
+        await self._insert(_PICTURE, rows)
+
+    async def pictures_of(self, ids: Sequence[UUID]) -> dict[UUID, list[Picture]]:
+        return await pictures_of(self.connection, ids)
+
+    async def remember(self, row: Row, pictures: Sequence[Picture]) -> None:
+        names = {name: row[name] for name in ("fingerprint", "seedless_fingerprint")}
+        await self.connection.execute(_CACHE, names | {"pictures": Jsonb(msgspec.to_builtins(pictures))})
+
+    async def device_of(self, worker_id: UUID | None) -> str:
+        found = await one(self.connection, "SELECT device FROM worker WHERE id = %(id)s", {"id": worker_id})
+        return "" if found is None else str(found["device"])
+
+    async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
+        query = (
+            "SELECT body_sha256, job_id FROM replay "
+            "WHERE scope = %(scope)s AND key = %(key)s AND expires_at > clock_timestamp()"
+        )
+        return await one(self.connection, query, {"scope": key_id or NOBODY, "key": key})
+
+    async def add_replay(self, new: NewJob) -> bool:
+        replay = new.replay
+        if replay is None:
+            return True
+        arguments: dict[str, Any] = {
+            "scope": new.key_id or NOBODY,
+            "key": replay.key,
+            "body": replay.body_sha256,
+            "job_id": new.id,
+            "keep_s": replay.keep_s,
+            "renew": replay.renew,
+        }
+        return await one(self.connection, _REPLAY, arguments) is not None
+
+    def book(self, bookings: Sequence[Booking]) -> None:
+        self._bookings += bookings
+
+    async def flush(self) -> None:
+        """Write the bookings, in the order of their keys: the last locks that a transaction takes."""
+        for booking in sorted(self._bookings, key=lambda booking: (booking.key_id, booking.currency)):
+            await self.connection.execute(_BOOK, dataclasses.asdict(booking))
+
+    async def _insert(self, query: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        if rows:
+            async with self.connection.cursor() as cursor:
+                await cursor.executemany(query, rows)
 
 
-_AMOUNTS = ("reserved", "charged", "gpu_seconds")
-
-
-def to_job(row: Mapping[str, Any], pictures: Sequence[Picture] = (), queue_position: int | None = None) -> Job:
-    """The job of a row of ``job``."""
-    amounts: dict[str, Any] = {name: _trimmed(row[name]) for name in _AMOUNTS}
-    return Job(
-        **{name: row[name] for name in _COPIED},
-        **amounts,
-        state=JobState(row["state"]),
-        request=msgspec.convert(row["request"], JobRequest),
-        cache=CacheOutcome(row["cache"]),
-        error=None if row["error"] is None else msgspec.convert(row["error"], JobError),
-        warnings=tuple(row["warnings"]),
-        pictures=tuple(pictures),
-        queue_position=queue_position,
-    )
-
-
-def _trimmed(amount: Decimal) -> Decimal:
-    """The same number without the zeros of its column's scale, and without an exponent."""
-    return amount.quantize(Decimal(1)) if amount == amount.to_integral_value() else amount.normalize()
-
-
-def to_event(row: Mapping[str, Any]) -> JobEvent:
-    """The event of a row of ``job_event``."""
-    return JobEvent(**{name: row[name] for name in ("seq", "job_id", "kind", "data", "at")})
+def _written(name: str, value: Any) -> str:
+    if value is NOW:
+        return "clock_timestamp()"
+    if isinstance(value, In):
+        return f"clock_timestamp() + make_interval(secs => %({name})s)"
+    return f"%({name})s"
 
 
 async def pictures_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, list[Picture]]:
     """The pictures of these jobs, in order."""
-    cursor = await connection.execute(
+    query = (
         "SELECT job_id, index, key, seed, width, height, sha256, size_bytes, media_type "
-        "FROM picture WHERE job_id = ANY(%s) ORDER BY job_id, index",
-        [list(ids)],
+        "FROM picture WHERE job_id = ANY(%(ids)s) ORDER BY job_id, index"
     )
     found: dict[UUID, list[Picture]] = {}
-    async for row in cursor:
+    for row in await every(connection, query, {"ids": list(ids)}):
         found.setdefault(row.pop("job_id"), []).append(Picture(**row))
     return found
-
-
-async def add_pictures(connection: Connection, job_id: UUID, pictures: Sequence[Picture]) -> None:
-    """Insert the pictures of a job."""
-    async with connection.cursor() as cursor:
-        await cursor.executemany(
-            "INSERT INTO picture (job_id, index, key, seed, width, height, sha256, size_bytes, media_type) "
-            "VALUES (%(job_id)s, %(index)s, %(key)s, %(seed)s, %(width)s, %(height)s, %(sha256)s, %(size_bytes)s, "
-            "%(media_type)s)",
-            [{"job_id": job_id, **msgspec.structs.asdict(picture)} for picture in pictures],
-        )
-
-
-async def with_pictures(connection: Connection, row: Row) -> Job:
-    """The job of a row, with its pictures."""
-    found = await pictures_of(connection, [row["id"]])
-    return to_job(row, found.get(row["id"], ()))
-
-
-async def sole(connection: Connection, query: str, arguments: Mapping[str, Any]) -> Row:
-    """The row of a query that always has one. Raises LookupError where it has none, against its promise."""
-    row = await one(connection, query, arguments)
-    if row is None:
-        raise LookupError(f"no row came of {query}")
-    return row
-
-
-async def locked(connection: Connection, job_id: UUID) -> Row:
-    """The row of a job that this transaction holds locked."""
-    return await sole(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": job_id})
-
-
-async def one(connection: Connection, query: str, arguments: Mapping[str, Any]) -> Row | None:
-    """The first row of a query."""
-    return await (await connection.execute(query, arguments)).fetchone()

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from decimal import Decimal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 from uuid import UUID
 
-from jobstore.job import Job, JobError, JobEvent, NewJob, Picture
-from jobstore.postgres import claims, clients, reads, settle, sweep
-from jobstore.postgres.migrate import check_current, migrate, migrations
+from jobstore.job import Job, JobEvent, NewJob, Picture
+from jobstore.ledger import Balance, UsageRow
+from jobstore.postgres import claims, lanes, listing, reads, retention, sweep
+from jobstore.postgres.columns import Connection
+from jobstore.postgres.finish import finish
+from jobstore.postgres.migrate import check_current, migrate
+from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.submit import submit
 from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
+    Backlog,
     CachedPictures,
     Finish,
     HeldLease,
     JobFilter,
     JobPage,
+    Lane,
     LaneCount,
     Lease,
+    Pace,
+    RedriveFilter,
+    Redriven,
     Settled,
     Swept,
     Worker,
 )
+from jobstore.retention import Ages, Purged
+from jobstore.rules import reaper, requests
+from jobstore.rules.store import RuledStore
+
+T = TypeVar("T")
+
+_REDRIVEN = 100
+_ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
-class PostgresStore:
+class PostgresStore(RuledStore[PostgresRows]):
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
         """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
         self._transactions = Transactions(url, max_connections, wait_s)
+        self._lanes: set[str] = set()
 
     async def open(self) -> None:
         """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
@@ -41,95 +59,143 @@ class PostgresStore:
         """Close all connections."""
         await self._transactions.close()
 
+    async def in_transaction(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+        return await self._transactions.run(work)
+
+    async def _on(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        return await self._transactions.run(lambda rows: work(rows.connection))
+
     async def migrate(self) -> tuple[str, ...]:
-        return await self._transactions.run(lambda c: migrate(c, migrations()))
+        return await self._on(migrate)
 
     async def ping(self) -> None:
-        await self._transactions.run(lambda c: check_current(c, migrations()))
+        await self._on(check_current)
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        return await self._transactions.run(lambda c: submit(c, new, pictures))
+        await self._know_lane(new.lane)
+        return await self.in_transaction(lambda rows: submit(rows, new, pictures))
+
+    async def _know_lane(self, name: str) -> None:
+        """Give a lane its row, once a process."""
+        if name not in self._lanes:
+            await self._on(lambda c: c.execute(_ADD_LANE, [name]))
+            self._lanes.add(name)
 
     async def get(self, job_id: UUID) -> Job:
-        return await self._transactions.run(lambda c: clients.get(c, job_id))
+        return await self._on(lambda c: listing.get(c, job_id))
 
     async def list_jobs(self, where: JobFilter) -> JobPage:
-        return await self._transactions.run(lambda c: clients.list_jobs(c, where))
+        return await self._on(lambda c: listing.list_jobs(c, where))
 
-    async def cancel(self, job_id: UUID) -> Settled:
-        return await self._transactions.run(lambda c: clients.cancel(c, job_id))
-
-    async def retry(self, job_id: UUID) -> Settled:
-        return await self._transactions.run(lambda c: clients.retry(c, job_id))
-
-    async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
-        return await self._transactions.run(lambda c: reads.events(c, job_id, after))
-
-    async def events_since(self, after: int, limit: int = 1000) -> tuple[JobEvent, ...]:
-        return await self._transactions.run(lambda c: reads.events_since(c, after, limit))
-
-    async def last_event(self) -> int:
-        return await self._transactions.run(lambda c: reads.last_event(c))
-
-    async def find_cached(self, fingerprint: str) -> CachedPictures | None:
-        return await self._transactions.run(lambda c: reads.find_cached(c, "fingerprint", fingerprint))
-
-    async def find_cached_any(self, seedless_fingerprint: str) -> CachedPictures | None:
-        return await self._transactions.run(
-            lambda c: reads.find_cached(c, "seedless_fingerprint", seedless_fingerprint)
+    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
+        ids = await self._on(lambda c: listing.letters(c, where, limit))
+        # In small transactions: a job that can't be locked soon holds up few others.
+        parts = [await self._redrive(ids[start : start + _REDRIVEN]) for start in range(0, len(ids), _REDRIVEN)]
+        return Redriven(
+            job_ids=tuple(job_id for part in parts for job_id in part.job_ids),
+            ring=tuple(lane for part in parts for lane in part.ring),
         )
 
+    async def _redrive(self, ids: Sequence[UUID]) -> Redriven:
+        return await self.in_transaction(lambda rows: requests.redrive(rows, ids))
+
+    async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
+        return await self._on(lambda c: reads.events(c, job_id, after))
+
+    async def events_since(self, after: int, limit: int = 1000) -> tuple[JobEvent, ...]:
+        return await self._on(lambda c: reads.events_since(c, after, limit))
+
+    async def last_event(self) -> int:
+        return await self._on(reads.last_event)
+
+    async def find_cached(self, fingerprint: str) -> CachedPictures | None:
+        return await self._on(lambda c: reads.find_cached(c, "fingerprint", fingerprint))
+
+    async def find_cached_any(self, seedless_fingerprint: str) -> CachedPictures | None:
+        return await self._on(lambda c: reads.find_cached(c, "seedless_fingerprint", seedless_fingerprint))
+
     async def forget_cached(self, fingerprint: str) -> None:
-        await self._transactions.run(lambda c: reads.forget_cached(c, fingerprint))
+        await self._on(lambda c: reads.forget_cached(c, fingerprint))
 
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
-        return await self._transactions.run(lambda c: claims.claim(c, worker, lanes, prefer))
+        return await self.in_transaction(lambda rows: claims.claim(rows, worker, lanes, prefer))
 
-    async def beat(self, worker: Worker) -> tuple[HeldLease, ...]:
-        return await self._transactions.run(lambda c: claims.beat(c, worker))
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
+        return await self._on(lambda c: claims.beat(c, worker, paces))
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
-        return await self._transactions.run(lambda c: settle.finish(c, token, result))
-
-    async def fail(self, token: int, error: JobError, retry_in_s: float | None = None) -> Settled | None:
-        return await self._transactions.run(lambda c: settle.fail(c, token, error, retry_in_s))
-
-    async def canceled(self, token: int, gpu_seconds: Decimal = Decimal(0)) -> Settled | None:
-        return await self._transactions.run(lambda c: settle.canceled(c, token, gpu_seconds))
-
-    async def release(self, token: int) -> Settled | None:
-        return await self._transactions.run(lambda c: settle.release(c, token))
+        return await self.in_transaction(lambda rows: finish(rows, token, result))
 
     async def leave(self, worker_id: UUID) -> None:
-        await self._transactions.run(lambda c: claims.leave(c, worker_id))
+        await self._on(lambda c: claims.leave(c, worker_id))
 
     async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
         # A transaction a step: a step that fails takes nothing back of the others.
         parts = [
-            await self._transactions.run(step)
+            await self.in_transaction(step)
             for step in (
-                lambda c: sweep.sweep_leases(c, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
-                lambda c: sweep.sweep_due(c, limit=limit),
-                lambda c: sweep.sweep_late(c, limit=limit),
-                lambda c: sweep.sweep_unrung(c, ring_again_s=ring_again_s, limit=limit),
+                lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
+                lambda r: sweep.sweep_due(r, limit=limit),
+                lambda r: sweep.sweep_late(r, limit=limit),
+                lambda r: sweep.sweep_unrung(r.connection, ring_again_s=ring_again_s, limit=limit),
             )
         ]
-        return sweep.together(parts)
+        await self._on(sweep.count_tenants)
+        return reaper.together(parts)
 
     async def counts(self) -> tuple[LaneCount, ...]:
-        return await self._transactions.run(lambda c: sweep.counts(c))
+        return await self._on(lanes.counts)
 
     async def workers(self, within_s: float) -> tuple[Worker, ...]:
-        return await self._transactions.run(lambda c: claims.workers(c, within_s))
+        return await self._on(lambda c: claims.workers(c, within_s))
 
-    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool) -> ApiKey:
-        return await self._transactions.run(lambda c: reads.create_key(c, name, secret_hash, hint, admin))
+    async def paces(self) -> tuple[Pace, ...]:
+        return await self._on(claims.paces)
+
+    async def lanes(self) -> tuple[Lane, ...]:
+        return await self._on(lanes.lanes)
+
+    async def backlog(self) -> Backlog:
+        return await self._on(lanes.backlog)
+
+    async def pause_lane(self, name: str, reason: str = "") -> None:
+        await self._on(lambda c: lanes.pause(c, name, reason))
+
+    async def resume_lane(self, name: str) -> tuple[str, ...]:
+        return await self._on(lambda c: lanes.resume(c, name))
+
+    async def balance(self, key_id: UUID, currency: str) -> Balance:
+        return await self._on(lambda c: reads.balance(c, key_id, currency))
+
+    async def usage(self, job_id: UUID) -> tuple[UsageRow, ...]:
+        return await self._on(lambda c: reads.usage(c, job_id))
+
+    async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
+        await self._on(lambda c: retention.archive(c, limit))
+        parts = [await self._purge_kind(kind, age_s, limit) for kind, age_s in retention.ages_of(ages)]
+        await self._on(lambda c: retention.purge_rest(c, limit))
+        return Purged(**{name: sum(getattr(part, name) for part in parts) for name in Purged.__struct_fields__})
+
+    async def _purge_kind(self, kind: str, age_s: float, limit: int) -> Purged:
+        return await self._on(lambda c: retention.purge_kind(c, kind, age_s, limit))
+
+    async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
+        return await self._on(lambda c: retention.doomed(c, limit))
+
+    async def bury(self, keys: Sequence[str]) -> None:
+        await self._on(lambda c: retention.bury(c, keys))
+
+    async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
+        return await self._on(lambda c: retention.pointed_at(c, keys))
+
+    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
+        return await self._on(lambda c: reads.create_key(c, name, secret_hash, hint, admin, weight))
 
     async def find_key(self, secret_hash: str) -> ApiKey | None:
-        return await self._transactions.run(lambda c: reads.find_key(c, secret_hash))
+        return await self._on(lambda c: reads.find_key(c, secret_hash))
 
     async def list_keys(self) -> tuple[ApiKey, ...]:
-        return await self._transactions.run(lambda c: reads.list_keys(c))
+        return await self._on(reads.list_keys)
 
     async def revoke_key(self, key_id: UUID) -> bool:
-        return await self._transactions.run(lambda c: reads.revoke_key(c, key_id))
+        return await self._on(lambda c: reads.revoke_key(c, key_id))

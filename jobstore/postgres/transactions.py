@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from psycopg import AsyncConnection
-from psycopg.errors import DeadlockDetected, UniqueViolation
+from psycopg.errors import DeadlockDetected
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from jobstore.postgres.rows import Connection, Row
+from jobstore.postgres.columns import Connection
+from jobstore.postgres.rows import PostgresRows
+from jobstore.postgres.submit import LostRaceError
+from jobstore.rules.rows import Row
+from jobstore.shielded import Shielded
 
 T = TypeVar("T")
 
@@ -26,7 +30,7 @@ class Transactions:
         """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
         self._url = url
         self._wait_s = wait_s
-        self._running: set[asyncio.Task[object]] = set()
+        self._shielded = Shielded()
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -59,39 +63,29 @@ class Transactions:
 
     async def close(self) -> None:
         """Let running transactions end, and close all connections."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._shielded.drain()
         await self._pool.close()
 
-    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def run(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
         """The result of ``work`` in a transaction of its own.
 
-        A caller that is canceled (a client that went away) leaves the transaction to end by itself: a query that is
-        broken off would cost a connection. Lost races (a fingerprint taken meanwhile, a deadlock) are run again.
+        A caller that is canceled leaves the transaction to end by itself. Lost races (a fingerprint taken meanwhile, a
+        deadlock) are run again.
         """
-        task = asyncio.ensure_future(self._persist(work))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        return await asyncio.shield(task)
+        return await self._shielded.run(self._persist(work))
 
-    def _ended(self, task: asyncio.Task[T]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited has it; nobody may have
-
-    async def _persist(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _persist(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
         for _ in range(_TRIES - 1):
-            try:
+            with suppress(LostRaceError, DeadlockDetected):
                 return await self._once(work)
-            except DeadlockDetected:
-                continue
-            except UniqueViolation as error:
-                if error.diag.constraint_name != "job_in_flight":
-                    raise
         return await self._once(work)
 
-    async def _once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _once(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
         async with self._pool.connection() as connection, connection.transaction():
-            return await work(connection)
+            rows = PostgresRows(connection)
+            result = await work(rows)
+            await rows.flush()
+            return result
 
 
 async def _configure(connection: Connection) -> None:

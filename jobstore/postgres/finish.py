@@ -1,0 +1,75 @@
+"""The end of a render: in one statement where no job joined it, else by the rules."""
+
+from __future__ import annotations
+
+import msgspec
+from psycopg.types.json import Jsonb
+
+from jobstore.job import CacheOutcome
+from jobstore.postgres.columns import one
+from jobstore.postgres.rows import PostgresRows
+from jobstore.protocol import Finish, Settled
+from jobstore.rules import settle
+from jobstore.rules.rows import to_job
+
+# The same as ``settle.finish`` for a job that nobody joined. The lock comes first: a job that joins meanwhile is waited
+# for, and then seen.
+_FINISH = """
+WITH held AS MATERIALIZED (
+    SELECT id, worker_id, reserved, lease_token FROM job WHERE lease_token = %(token)s AND NOT followed FOR UPDATE
+),
+done AS (
+    UPDATE job SET
+        state = 'succeeded', lease_token = NULL, worker_id = NULL, error = NULL, finished_at = clock_timestamp(),
+        charged = CASE WHEN %(rendered)s THEN job.reserved ELSE 0 END, reserved = 0,
+        gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = %(warnings)s, cache = %(cache)s
+    FROM held WHERE job.id = held.id RETURNING job.*
+),
+told AS (
+    INSERT INTO job_event (job_id, kind, data)
+    SELECT id, 'done', jsonb_build_object('state', state, 'attempt', attempts, 'cache', cache) FROM done
+),
+given AS (
+    INSERT INTO picture (job_id, index, key, seed, width, height, sha256, size_bytes, media_type)
+    SELECT done.id, new.* FROM done CROSS JOIN jsonb_to_recordset(%(pictures)s) AS new
+        (index integer, key text, seed bigint, width integer, height integer, sha256 text, size_bytes bigint,
+         media_type text)
+),
+remembered AS (
+    INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
+    SELECT fingerprint, seedless_fingerprint, %(pictures)s FROM done
+    WHERE %(rendered)s AND request ->> 'cache' <> 'off'
+    ON CONFLICT (fingerprint) DO UPDATE SET pictures = EXCLUDED.pictures, created_at = clock_timestamp()
+),
+spent AS (
+    INSERT INTO usage (job_id, attempt, token, key_id, lane, model, device, worker_id, outcome, cache, gpu_seconds,
+                       price, charged, currency, dimensions)
+    SELECT done.id, attempts, held.lease_token, key_id, lane, model, %(device)s, held.worker_id, 'succeeded', cache,
+           %(gpu_seconds)s, price, charged, currency, dimensions
+    FROM done CROSS JOIN held
+),
+booked AS (
+    UPDATE balance SET reserved = balance.reserved - held.reserved, charged = balance.charged + done.charged
+    FROM done CROSS JOIN held
+    WHERE balance.key_id = done.key_id AND balance.currency = done.currency
+      AND (held.reserved <> 0 OR done.charged <> 0)
+)
+SELECT * FROM done
+"""
+
+
+async def finish(rows: PostgresRows, token: int, result: Finish) -> Settled | None:
+    """The job has its pictures, and so have those that joined."""
+    arguments = {
+        "token": token,
+        "rendered": result.cache is CacheOutcome.MISS,
+        "cache": result.cache,
+        "gpu_seconds": result.gpu_seconds,
+        "device": result.device,
+        "warnings": Jsonb(list(result.warnings)),
+        "pictures": Jsonb(msgspec.to_builtins(result.pictures)),
+    }
+    row = await one(rows.connection, _FINISH, arguments)
+    if row is not None:
+        return Settled(job=to_job(row, result.pictures))
+    return await settle.finish(rows, token, result)

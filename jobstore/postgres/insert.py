@@ -1,0 +1,68 @@
+"""The statement that accepts a job: its row, with its place in its lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from jobstore.job import CacheOutcome, NewJob
+from jobstore.postgres.columns import NOBODY, adapted
+from jobstore.rules.fairness import EXPECTED_LIMITS_S, USUAL_STEP_S
+
+# Another size of the same model tells the pace by the number of pixels.
+_EXPECTED = """
+SELECT least(greatest(%(steps)s * %(n)s * coalesce((
+    SELECT step_s * (%(width)s * %(height)s)::float8 / (width * height) FROM pace WHERE model = %(model)s
+    ORDER BY abs(width * height - %(width)s * %(height)s), seen_at DESC LIMIT 1
+), %(usual_step_s)s::float8), %(least_s)s), %(most_s)s) AS expected_s
+"""
+TAIL = f"""
+SELECT start_tag + share_s FROM job
+WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s
+  AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)
+ORDER BY start_tag DESC LIMIT 1
+"""
+VIRTUAL = "SELECT virtual_s FROM lane WHERE name = %(lane)s"
+
+INSERT_JOB = f"""
+INSERT INTO job (
+    id, state, lane, model, batch_key, rank_at, start_tag, share_s, expected_s, request, format, fingerprint,
+    seedless_fingerprint, joinable, cache, leader_id, key_id, dimensions, currency, price, reserved, max_attempts,
+    attempts_allowed, start_at, start_by, created_at, started_at, finished_at, deadline_at
+)
+SELECT
+    %(id)s, CASE WHEN %(state)s = 'queued' AND %(start_at)s::timestamptz > c.now THEN 'scheduled' ELSE %(state)s END,
+    %(lane)s, %(model)s, %(batch_key)s, p.start_tag + %(offset_s)s, p.start_tag, e.expected_s / %(weight)s,
+    e.expected_s, %(request)s, %(format)s, %(fingerprint)s, %(seedless_fingerprint)s, %(joinable)s, %(cache)s,
+    %(leader_id)s, %(key_id)s, %(dimensions)s, %(currency)s, %(price)s, %(reserved)s, %(max_attempts)s,
+    %(max_attempts)s, %(start_at)s, c.now + make_interval(secs => %(start_deadline_s)s), c.now,
+    CASE WHEN %(state)s IN ('running', 'succeeded') THEN c.now END, CASE WHEN %(state)s = 'succeeded' THEN c.now END,
+    c.now + make_interval(secs => %(deadline_s)s)
+FROM (SELECT clock_timestamp() AS now) AS c, ({_EXPECTED}) AS e,
+     (SELECT greatest(coalesce(({VIRTUAL}), 0), ({TAIL})) AS start_tag) AS p
+ON CONFLICT (fingerprint) WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
+DO NOTHING
+RETURNING *
+"""
+
+
+def arguments_of(new: NewJob, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of ``INSERT_JOB``; ``columns`` stands over what a job that waits by itself has."""
+    request = new.request
+    return adapted(
+        {
+            "state": "queued", "cache": CacheOutcome.MISS, "leader_id": None, "joinable": False, "reserved": 0,
+            "id": new.id, "lane": new.lane, "model": request.model, "batch_key": new.batch_key,
+            "offset_s": float((5 - request.priority) * new.priority_quantum_s), "weight": new.weight,
+            "steps": request.steps, "n": request.n, "width": request.width, "height": request.height,
+            "usual_step_s": USUAL_STEP_S, "least_s": EXPECTED_LIMITS_S[0], "most_s": EXPECTED_LIMITS_S[1],
+            "request": msgspec.to_builtins(request), "format": request.format,
+            "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
+            "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
+            "max_attempts": new.max_attempts, "start_at": request.start_at, "deadline_s": request.deadline_s,
+            "start_deadline_s": request.start_deadline_s,
+            **columns,
+        }
+    )  # fmt: skip

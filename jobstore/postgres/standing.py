@@ -1,0 +1,36 @@
+"""Where a queued job stands, and when it is expected to start."""
+
+from __future__ import annotations
+
+from jobstore.job import JobState
+from jobstore.postgres.columns import Connection, one, sole
+from jobstore.rules.rows import Row
+
+_COUNTED = 10_000
+LIVE_S = 30.0
+"""A worker that beat within so many seconds counts as a device of its lanes."""
+
+_AHEAD = """
+SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM (
+    SELECT expected_s FROM job
+    WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s AND (rank_at, seq) < (%(rank_at)s, %(seq)s)
+    LIMIT %(limit)s
+) AS ahead
+"""
+_DEVICES = """
+SELECT count(*) AS devices FROM worker
+WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND %(lane)s = ANY(lanes)
+"""
+
+
+async def standing(connection: Connection, row: Row) -> tuple[int, float | None] | None:
+    """The place in its lane's queue, from 1 and bounded, and the seconds until the start; its leader's if it joined."""
+    if row["state"] != JobState.QUEUED:
+        return None
+    if row["leader_id"] is not None:
+        row = await one(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": row["leader_id"]}) or row
+    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"limit": _COUNTED, "live_s": LIVE_S}
+    ahead = await sole(connection, _AHEAD, arguments)
+    devices = (await sole(connection, _DEVICES, arguments))["devices"]
+    known = devices and ahead["jobs"] < _COUNTED
+    return ahead["jobs"] + 1, ahead["seconds"] / devices if known else None

@@ -1,0 +1,105 @@
+"""What time does to jobs: leases of silent workers run out, starts fall due, deadlines pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobstore.job import JobError, JobState
+from jobstore.protocol import Lease, Swept
+from jobstore.rules.moves import Columns, end_now, followers_of, give_back, move
+from jobstore.rules.rows import Row, Rows, to_job
+from jobstore.rules.settle import lose
+
+LATE_GRACE_S = 3.0
+"""A worker ends a late render itself, between steps; it doesn't know the deadline of a job that took over a lease."""
+
+_LATE = JobError(code="deadline_exceeded", message="the deadline passed before the job was rendered")
+_NOT_STARTED = JobError(code="deadline_exceeded", message="the job was not started within its start_deadline_s")
+_LOST = JobError(code="worker_lost", message="the worker died or fell silent while it rendered this, too often")
+
+
+async def take_back(rows: Rows, lost: Sequence[Row], max_rescues: int) -> Swept:
+    """Take the leases of these jobs (locked) away from their silent workers."""
+    done: Counter[str] = Counter()
+    ring: list[str] = []
+    for job in lost:
+        await lose(rows, job)
+        fate, rung = await _fate(rows, job, max_rescues)
+        done[fate] += 1
+        ring += rung
+    return Swept(ring=tuple(ring), rescued=done["rescued"], dead=done["dead"], canceled=done["canceled"])
+
+
+async def _fate(rows: Rows, job: Row, max_rescues: int) -> tuple[str, tuple[str, ...]]:
+    if job["cancel_requested"]:
+        return "canceled", await end_now(rows, job, JobState.CANCELED)
+    if job["rescues"] + 1 >= max_rescues:
+        jobs = [job, *await followers_of(rows, job)]
+        await move(
+            rows,
+            jobs,
+            JobState.DEAD,
+            error=_LOST,
+            also=lambda row: {"rescues": row["rescues"] + 1},
+            reason="worker lost",
+        )
+        return "dead", ()
+    await give_back(rows, job, reason="worker lost", rescues=1)
+    return "rescued", (job["lane"],)
+
+
+async def stage(rows: Rows, due: Sequence[Row]) -> Swept:
+    """Queue scheduled jobs (locked) whose time has come."""
+    for job in due:
+        await move(rows, [job, *await followers_of(rows, job)], JobState.QUEUED, reason="due")
+    return Swept(ring=tuple(job["lane"] for job in due), staged=len(due))
+
+
+async def expire(rows: Rows, late: Sequence[UUID]) -> Swept:
+    """Fail jobs whose deadline passed: those that wait, and those that their worker did not end in time."""
+    ring: list[str] = []
+    expired = 0
+    for job_id in late:
+        # Read again: the end of a leader in this batch may have made this one a leader.
+        job = await rows.lock_job(job_id)
+        if job is None or JobState(job["state"]).terminal:
+            continue
+        if job["lease_token"] is not None:
+            await lose(rows, job, _LATE.code)
+        now = await rows.now()
+        error = _LATE if job["deadline_at"] is not None and job["deadline_at"] <= now else _NOT_STARTED
+        ring += await end_now(rows, job, JobState.FAILED, error=error)
+        expired += 1
+    return Swept(ring=tuple(ring), expired=expired)
+
+
+async def start(rows: Rows, job: Row, token: int, worker_id: UUID) -> Lease:
+    """Let a job (locked) and those that joined it run under a fresh token."""
+    [started] = await move(rows, [job], JobState.RUNNING, lease=(token, worker_id), also=_counted)
+    await start_followers(rows, started)
+    return Lease(token=token, job=to_job(started))
+
+
+async def start_followers(rows: Rows, leader: Row) -> None:
+    """Let those that joined a job which has just started run with it."""
+    followers = await followers_of(rows, leader)
+    lease = (leader["lease_token"], leader["worker_id"])
+    await move(rows, followers, JobState.RUNNING, lease=lease, also=_counted)
+
+
+def _counted(job: Row) -> Columns:
+    return {"attempts": job["attempts"] + 1}
+
+
+def together(parts: Sequence[Swept]) -> Swept:
+    """The sum of sweeps."""
+    return Swept(
+        ring=tuple(lane for part in parts for lane in part.ring),
+        rescued=sum(part.rescued for part in parts),
+        dead=sum(part.dead for part in parts),
+        expired=sum(part.expired for part in parts),
+        staged=sum(part.staged for part in parts),
+        canceled=sum(part.canceled for part in parts),
+    )

@@ -1,0 +1,159 @@
+"""The client's side: accepting a job, canceling it, redriving it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+from jobstore.errors import IllegalTransitionError, JobNotFoundError, ReplayGoneError, ReplayMismatchError
+from jobstore.job import CacheOutcome, JobState, NewJob, Picture, Replay
+from jobstore.ledger import Spent
+from jobstore.protocol import Redriven, Settled
+from jobstore.rules.moves import Columns, end_now, followers_of, move, tell, write
+from jobstore.rules.rows import NOW, Booking, Place, Row, Rows, job_of
+from jobstore.rules.settle import usage_of
+
+_STANDING = {
+    JobState.SCHEDULED: "is scheduled",
+    JobState.QUEUED: "is queued",
+    JobState.RUNNING: "is running",
+    JobState.SUCCEEDED: "succeeded",
+    JobState.CANCELED: "was canceled",
+}
+
+
+async def replayed(rows: Rows, new: NewJob) -> Row | None:
+    """The job that the submit's idempotency key made before; None where the key is this job's now.
+
+    Raises ReplayMismatchError, ReplayGoneError.
+    """
+    if new.replay is None or await rows.add_replay(new):
+        return None
+    return await find_replay(rows, new.key_id, new.replay)
+
+
+async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | None:
+    """The job that an idempotency key made. Raises ReplayMismatchError, ReplayGoneError."""
+    known = await rows.replay_of(key_id, replay.key)
+    if known is None:
+        return None
+    if known["body_sha256"] != replay.body_sha256:
+        raise ReplayMismatchError("the idempotency key was used for another request")
+    row = await rows.lock_job(known["job_id"])
+    if row is None:
+        raise ReplayGoneError("the job of this idempotency key has been deleted by age")
+    return row
+
+
+async def accept(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | None:
+    """Insert a job as what it is: answered, joined to a render in flight, or waiting; its row.
+
+    None where an identical submit won the race: then the store runs the transaction again.
+    """
+    if pictures:
+        return await _answered(rows, new, pictures)
+    leader = None if new.request.start_at else await rows.lock_in_flight(new.fingerprint)
+    if leader is not None and new.request.cache.reads:
+        return await _join(rows, new, leader)
+    joinable = new.request.cache.writes and new.request.start_at is None and leader is None
+    return await _accepted(rows, new, {"joinable": joinable, "reserved": new.price})
+
+
+async def _answered(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | None:
+    columns = {"state": JobState.SUCCEEDED, "cache": CacheOutcome.HIT, "started_at": NOW, "finished_at": NOW}
+    row = await _accepted(rows, new, columns)
+    if row is not None:
+        await rows.add_pictures([new.id], pictures)
+        await rows.add_usage([usage_of(row, row, "succeeded", Spent())])
+    return row
+
+
+async def _join(rows: Rows, new: NewJob, leader: Row) -> Row | None:
+    """Follow ``leader`` (locked). A job whose own place would be further ahead takes the leader there."""
+    columns = {
+        "state": leader["state"],
+        "cache": CacheOutcome.JOINED,
+        "leader_id": leader["id"],
+        "joinable": True,
+        "started_at": NOW if leader["state"] == JobState.RUNNING else None,
+    }
+    row = await _accepted(rows, new, columns)
+    if row is not None:
+        ahead = leader["state"] == JobState.QUEUED and row["rank_at"] < leader["rank_at"]
+        await write(
+            rows, [leader], lambda job: {"followed": True, "rank_at": row["rank_at"] if ahead else job["rank_at"]}
+        )
+    return row
+
+
+async def _accepted(rows: Rows, new: NewJob, columns: Columns) -> Row | None:
+    row = await rows.add_job(new, columns)
+    if row is not None:
+        await tell(rows, [row], cache=row["cache"])
+        if row["key_id"] is not None and row["reserved"]:
+            rows.book([Booking(row["key_id"], row["currency"], row["reserved"], row["charged"])])
+    return row
+
+
+async def cancel(rows: Rows, job_id: UUID) -> Settled:
+    """Cancel, and let those that joined go on. Raises JobNotFoundError."""
+    row = await _found(rows, job_id)
+    ring: tuple[str, ...] = ()
+    if not JobState(row["state"]).terminal:
+        if row["lease_token"] is not None and not await followers_of(rows, row):
+            await write(rows, [row], lambda _: {"cancel_requested": True})
+        else:
+            ring = await end_now(rows, row, JobState.CANCELED)
+    return Settled(job=await job_of(rows, await _found(rows, job_id)), ring=ring)
+
+
+async def retry(rows: Rows, job_id: UUID) -> Settled:
+    """Queue a failed or dead job anew. Raises JobNotFoundError, IllegalTransitionError."""
+    row = await _found(rows, job_id)
+    state = JobState(row["state"])
+    if state not in (JobState.FAILED, JobState.DEAD):
+        raise IllegalTransitionError(f"only failed or dead jobs can be retried; this one {_STANDING[state]}")
+    [row] = await _requeue(rows, [row])
+    return Settled(job=await job_of(rows, row), ring=(row["lane"],))
+
+
+async def redrive(rows: Rows, ids: Sequence[UUID]) -> Redriven:
+    """Queue these failed or dead jobs anew; what is in another state by now stays as it is."""
+    found = [row for job_id in ids if (row := await rows.lock_job(job_id)) is not None]
+    queued = await _requeue(rows, [row for row in found if row["state"] in (JobState.FAILED, JobState.DEAD)])
+    return Redriven(job_ids=tuple(row["id"] for row in queued), ring=tuple(row["lane"] for row in queued))
+
+
+async def _requeue(rows: Rows, ended: Sequence[Row]) -> list[Row]:
+    """Queue ended jobs at their price, with fresh attempts, in a fresh place. They render for themselves."""
+    queued = []
+    for job in ended:
+        row = await rows.restore(job["id"]) or job
+        place = await rows.place(row)
+        queued += await move(rows, [row], JobState.QUEUED, also=partial(_afresh, place), reason="redriven")
+    return queued
+
+
+def _afresh(place: Place, job: Row) -> Columns:
+    return {
+        "joinable": False,
+        "leader_id": None,
+        "followed": False,
+        "cache": CacheOutcome.MISS,
+        "rescues": 0,
+        "start_at": None,
+        "start_by": None,
+        "deadline_at": None,
+        "attempts_allowed": job["attempts"] + job["max_attempts"],
+        "start_tag": place.start_tag,
+        "rank_at": place.rank_at,
+        "reserved": job["price"],
+    }
+
+
+async def _found(rows: Rows, job_id: UUID) -> Row:
+    row = await rows.lock_job(job_id)
+    if row is None:
+        raise JobNotFoundError(f"no job {job_id}")
+    return row

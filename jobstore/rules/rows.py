@@ -1,0 +1,153 @@
+"""The rows that the rules work on, and what a store must be able to do with them inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Protocol
+from uuid import UUID
+
+import msgspec
+
+from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture
+
+Row = dict[str, Any]
+"""A row by column: UUID, Decimal, aware datetime, and what is JSON in the database as Python's own."""
+
+
+class _Now:
+    """The store's clock at the moment of the write."""
+
+
+NOW = _Now()
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """So many seconds after the moment of the write, by the store's clock."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A job's place in its lane, in virtual seconds; docs/fairness.md says how it is found."""
+
+    start_tag: float
+    rank_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """What changes in an API key's balance."""
+
+    key_id: UUID
+    currency: str
+    reserved: Decimal
+    charged: Decimal
+
+
+class Rows(Protocol):
+    """One transaction of a store. Whatever is read here is locked until the transaction ends.
+
+    A job that joined another is locked after its leader: the order that keeps transactions from blocking each other
+    for good.
+    """
+
+    async def now(self) -> datetime:
+        """The store's clock."""
+
+    async def lock_job(self, job_id: UUID) -> Row | None:
+        """The job's row, after its leader's. A finished one may have been put away, and is then not locked."""
+
+    async def lock_held(self, token: int) -> Row | None:
+        """The job that is held under ``token``."""
+
+    async def lock_followers(self, leader_id: UUID) -> list[Row]:
+        """The unfinished jobs that joined, oldest first."""
+
+    async def lock_in_flight(self, fingerprint: str) -> Row | None:
+        """The job that others of this fingerprint may join."""
+
+    async def restore(self, job_id: UUID) -> Row | None:
+        """Bring a finished job back from where it was put away; its row. None if it had not been put away."""
+
+    async def place(self, job: Row) -> Place:
+        """A place at the end of what the job's tenant has in the lane now, moved by its priority as before."""
+
+    async def add_job(self, new: NewJob, columns: Mapping[str, Any]) -> Row | None:
+        """Insert a job with these columns beside its own; None where its fingerprint is in flight already.
+
+        ``state`` among the columns is where it stands unless it waits for a ``start_at`` ahead: then ``scheduled``.
+        """
+
+    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
+        """Set columns (``NOW`` and ``In`` stand for instants); the new rows."""
+
+    async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:
+        """Write durable events: job, kind, data."""
+
+    async def add_usage(self, rows: Sequence[Row]) -> None:
+        """Append to the ledger."""
+
+    async def add_pictures(self, ids: Sequence[UUID], pictures: Sequence[Picture]) -> None:
+        """Give every one of these jobs these pictures."""
+
+    async def pictures_of(self, ids: Sequence[UUID]) -> dict[UUID, list[Picture]]:
+        """The pictures of these jobs, in order."""
+
+    async def remember(self, row: Row, pictures: Sequence[Picture]) -> None:
+        """Write the cache entry of a job."""
+
+    async def device_of(self, worker_id: UUID | None) -> str:
+        """The device of a worker; empty if it is not known any more."""
+
+    async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
+        """What the store remembers of an idempotency key, if it is not too old: ``body_sha256`` and ``job_id``."""
+
+    async def add_replay(self, new: NewJob) -> bool:
+        """Remember the job under its idempotency key; False where the key is taken (after waiting for who takes it)."""
+
+    def book(self, bookings: Sequence[Booking]) -> None:
+        """Change balances at the end of the transaction, in an order that all transactions keep."""
+
+
+_COPIED = (
+    "id", "lane", "batch_key", "fingerprint", "seedless_fingerprint", "leader_id", "key_id", "dimensions", "currency",
+    "attempts", "rescues", "max_attempts", "cancel_requested", "worker_id", "expected_s",
+    "created_at", "started_at", "finished_at", "start_at", "start_by", "deadline_at",
+)  # fmt: skip
+_AMOUNTS = ("reserved", "charged", "gpu_seconds")
+
+
+def to_job(
+    row: Mapping[str, Any], pictures: Sequence[Picture] = (), standing: tuple[int, float | None] | None = None
+) -> Job:
+    """The job of a row; ``standing`` is its place in the queue and the seconds until it is expected to start."""
+    position, eta_s = standing or (None, None)
+    amounts: dict[str, Any] = {name: trimmed(row[name]) for name in _AMOUNTS}
+    return Job(
+        **{name: row[name] for name in _COPIED},
+        **amounts,
+        state=JobState(row["state"]),
+        request=msgspec.convert(row["request"], JobRequest),
+        cache=CacheOutcome(row["cache"]),
+        error=None if row["error"] is None else msgspec.convert(row["error"], JobError),
+        warnings=tuple(row["warnings"]),
+        pictures=tuple(pictures),
+        queue_position=position,
+        eta_s=eta_s,
+    )
+
+
+def trimmed(amount: Decimal) -> Decimal:
+    """The same number without the zeros of its column's scale, and without an exponent."""
+    return amount.quantize(Decimal(1)) if amount == amount.to_integral_value() else amount.normalize()
+
+
+async def job_of(rows: Rows, row: Row) -> Job:
+    """The job of a row, with its pictures."""
+    found = await rows.pictures_of([row["id"]])
+    return to_job(row, found.get(row["id"], ()))

@@ -1,0 +1,1 @@
+"""Jobs in a SQLite file: one machine, no server."""

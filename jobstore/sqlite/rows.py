@@ -1,0 +1,204 @@
+"""The rows of one transaction, in SQLite's words. A transaction that writes is alone: nothing need be locked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from jobstore.job import CacheOutcome, JobState, NewJob, Picture
+from jobstore.rules.fairness import expected_s
+from jobstore.rules.rows import NOW, Booking, In, Place, Row
+from jobstore.sqlite.database import Database, micros, now
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+_LIVE = "state IN ('scheduled', 'queued', 'running')"
+_IN_FLIGHT = f"SELECT * FROM job WHERE fingerprint = :fingerprint AND joinable AND leader_id IS NULL AND {_LIVE}"
+_PICTURE = "SELECT job_id, [index], key, seed, width, height, sha256, size_bytes, media_type FROM picture"
+
+
+class SqliteRows:
+    """A ``jobstore.rules.rows.Rows`` on a database that is in a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._bookings: list[Booking] = []
+
+    async def now(self) -> datetime:
+        return datetime.fromtimestamp(now() / 1e6, UTC)
+
+    async def lock_job(self, job_id: UUID) -> Row | None:
+        return await self.database.one("SELECT * FROM job WHERE id = :id", {"id": job_id})
+
+    async def lock_held(self, token: int) -> Row | None:
+        return await self.database.one("SELECT * FROM job WHERE lease_token = :token", {"token": token})
+
+    async def lock_followers(self, leader_id: UUID) -> list[Row]:
+        query = f"SELECT * FROM job WHERE leader_id = :id AND {_LIVE} ORDER BY seq"
+        return await self.database.every(query, {"id": leader_id})
+
+    async def lock_in_flight(self, fingerprint: str) -> Row | None:
+        return await self.database.one(_IN_FLIGHT, {"fingerprint": fingerprint})
+
+    async def restore(self, job_id: UUID) -> Row | None:  # noqa: ARG002 - nothing is ever put away
+        return None
+
+    async def place(self, job: Row) -> Place:
+        start_tag = await self._start_tag(job["lane"], job["key_id"])
+        return Place(start_tag=start_tag, rank_at=start_tag + job["rank_at"] - job["start_tag"])
+
+    async def _start_tag(self, lane: str, key_id: UUID | None) -> float:
+        clock = await self.database.one("SELECT virtual_s FROM lane WHERE name = :lane", {"lane": lane})
+        tail = await self.database.one(
+            "SELECT start_tag + share_s AS tail FROM job WHERE state = 'queued' AND leader_id IS NULL "
+            "AND lane = :lane AND key_id IS :key_id ORDER BY start_tag DESC LIMIT 1",
+            {"lane": lane, "key_id": key_id},
+        )
+        return max(0.0 if clock is None else clock["virtual_s"], 0.0 if tail is None else tail["tail"])
+
+    async def add_job(self, new: NewJob, columns: Mapping[str, Any]) -> Row | None:
+        row = _plain(new) | {name: value for name, value in columns.items() if value is not NOW}
+        if row["joinable"] and row["leader_id"] is None and await self.lock_in_flight(new.fingerprint):
+            return None
+        if row["state"] == JobState.QUEUED and row["start_at"] is not None and micros(row["start_at"]) > now():
+            row["state"] = JobState.SCHEDULED
+        row["expected_s"] = expected_s(new.request, await self._step_s(new))
+        row["share_s"] = row["expected_s"] / new.weight
+        row["start_tag"] = await self._start_tag(new.lane, new.key_id)
+        row["rank_at"] = row["start_tag"] + (5 - new.request.priority) * new.priority_quantum_s
+        await self.database.insert("job", [_timed(row, new)])
+        return await self.lock_job(new.id)
+
+    async def _step_s(self, new: NewJob) -> float | None:
+        """The pace of the model at the nearest size, by pixels."""
+        request = new.request
+        found = await self.database.one(
+            "SELECT step_s * :pixels / (width * height) AS step_s FROM pace WHERE model = :model "
+            "ORDER BY abs(width * height - :pixels), seen_at DESC LIMIT 1",
+            {"model": request.model, "pixels": request.width * request.height},
+        )
+        return None if found is None else float(found["step_s"])
+
+    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
+        instant = now()
+        values = {name: _instant(value, instant) for name, value in columns.items()}
+        sets = ", ".join(f"{name} = :{name}" for name in values)
+        changed = []
+        for job_id in ids:
+            await self.database.execute(f"UPDATE job SET {sets} WHERE id = :this", values | {"this": job_id})
+            changed.append(await self.lock_job(job_id))
+        return [row for row in changed if row is not None]
+
+    async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:
+        instant = now()
+        await self.database.insert(
+            "job_event",
+            [{"job_id": job_id, "kind": kind, "data": data, "at": instant} for job_id, kind, data in events],
+        )
+
+    async def add_usage(self, rows: Sequence[Row]) -> None:
+        await self.database.insert("usage", [{**row, "at": now()} for row in rows])
+
+    async def add_pictures(self, ids: Sequence[UUID], pictures: Sequence[Picture]) -> None:
+        rows = [{"job_id": job_id, **msgspec.structs.asdict(picture)} for job_id in ids for picture in pictures]
+        await self.database.insert("picture", [{**row, "created_at": now()} for row in rows])
+
+    async def pictures_of(self, ids: Sequence[UUID]) -> dict[UUID, list[Picture]]:
+        found: dict[UUID, list[Picture]] = {}
+        for job_id in ids:
+            rows = await self.database.every(f"{_PICTURE} WHERE job_id = :id ORDER BY [index]", {"id": job_id})
+            for row in rows:
+                found.setdefault(row.pop("job_id"), []).append(Picture(**row))
+        return found
+
+    async def remember(self, row: Row, pictures: Sequence[Picture]) -> None:
+        fingerprint = {"fingerprint": row["fingerprint"]}
+        await self.database.execute("DELETE FROM cache_entry WHERE fingerprint = :fingerprint", fingerprint)
+        entry = {
+            **fingerprint,
+            "seedless_fingerprint": row["seedless_fingerprint"],
+            "pictures": msgspec.to_builtins(pictures),
+            "created_at": now(),
+        }
+        await self.database.insert("cache_entry", [entry])
+        await self.database.insert("cache_picture", [{**fingerprint, "key": picture.key} for picture in pictures])
+
+    async def device_of(self, worker_id: UUID | None) -> str:
+        found = await self.database.one("SELECT device FROM worker WHERE id = :id", {"id": worker_id})
+        return "" if found is None else str(found["device"])
+
+    async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
+        query = "SELECT body_sha256, job_id FROM replay WHERE scope = :scope AND key = :key AND expires_at > :now"
+        return await self.database.one(query, {"scope": key_id or NOBODY, "key": key, "now": now()})
+
+    async def add_replay(self, new: NewJob) -> bool:
+        replay = new.replay
+        if replay is None:
+            return True
+        scope = {"scope": new.key_id or NOBODY, "key": replay.key}
+        if not replay.renew and await self.replay_of(new.key_id, replay.key):
+            return False
+        await self.database.execute("DELETE FROM replay WHERE scope = :scope AND key = :key", scope)
+        expires_at = now() + round(1e6 * replay.keep_s)
+        row = scope | {"body_sha256": replay.body_sha256, "job_id": new.id, "expires_at": expires_at}
+        await self.database.insert("replay", [row])
+        return True
+
+    def book(self, bookings: Sequence[Booking]) -> None:
+        self._bookings += bookings
+
+    async def flush(self) -> None:
+        """Write the bookings."""
+        for booking in self._bookings:
+            await self._book(booking)
+
+    async def _book(self, booking: Booking) -> None:
+        place = {"key_id": booking.key_id, "currency": booking.currency}
+        where = "WHERE key_id = :key_id AND currency = :currency"
+        known = await self.database.one(f"SELECT reserved, charged FROM balance {where}", place)
+        amounts = {"reserved": booking.reserved, "charged": booking.charged}
+        if known is None:
+            await self.database.insert("balance", [place | amounts])
+            return
+        amounts = {name: known[name] + amount for name, amount in amounts.items()}
+        await self.database.execute(
+            f"UPDATE balance SET reserved = :reserved, charged = :charged {where}", place | amounts
+        )
+
+
+def _plain(new: NewJob) -> dict[str, Any]:
+    request = new.request
+    return {
+        "state": JobState.QUEUED, "cache": CacheOutcome.MISS, "leader_id": None, "joinable": False, "reserved": 0,
+        "id": new.id, "lane": new.lane, "model": request.model, "batch_key": new.batch_key,
+        "request": msgspec.to_builtins(request), "format": request.format,
+        "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
+        "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
+        "max_attempts": new.max_attempts, "attempts_allowed": new.max_attempts, "start_at": request.start_at,
+    }  # fmt: skip
+
+
+def _timed(row: Row, new: NewJob) -> Row:
+    instant = now()
+
+    def after(seconds: float | None) -> int | None:
+        return None if seconds is None else instant + round(1e6 * seconds)
+
+    return row | {
+        "rung_at": instant,
+        "created_at": instant,
+        "started_at": instant if row["state"] in (JobState.RUNNING, JobState.SUCCEEDED) else None,
+        "finished_at": instant if row["state"] == JobState.SUCCEEDED else None,
+        "start_by": after(new.request.start_deadline_s),
+        "deadline_at": after(new.request.deadline_s),
+    }
+
+
+def _instant(value: Any, instant: int) -> Any:
+    if value is NOW:
+        return instant
+    return instant + round(1e6 * value.seconds) if isinstance(value, In) else value

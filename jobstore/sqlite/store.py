@@ -1,0 +1,192 @@
+"""The job store in a SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from jobstore.job import Job, JobEvent, NewJob, Picture
+from jobstore.ledger import Balance, UsageRow
+from jobstore.protocol import (
+    ApiKey,
+    Backlog,
+    CachedPictures,
+    HeldLease,
+    JobFilter,
+    JobPage,
+    Lane,
+    LaneCount,
+    Lease,
+    Pace,
+    RedriveFilter,
+    Redriven,
+    Swept,
+    Worker,
+)
+from jobstore.retention import Ages, Purged
+from jobstore.rules import reaper, requests
+from jobstore.rules.rows import to_job
+from jobstore.rules.store import RuledStore
+from jobstore.sqlite import claims, lanes, listing, reads, retention, sweep
+from jobstore.sqlite.database import Database
+from jobstore.sqlite.migrate import check_current, migrate
+from jobstore.sqlite.rows import SqliteRows
+
+T = TypeVar("T")
+
+
+class SqliteStore(RuledStore[SqliteRows]):
+    """A JobStore in a file, for one machine. ``url`` is ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
+
+    Several processes of the machine may open it; they write one after another.
+    """
+
+    def __init__(self, url: str, *, wait_s: float = 10.0) -> None:
+        """Nothing is opened before ``open``. ``wait_s`` bounds the wait for another process's write, in seconds."""
+        self._database = Database(url, wait_s)
+
+    async def open(self) -> None:
+        """Open the file, or make it. Raises sqlite3.OperationalError."""
+        await self._database.open()
+
+    async def close(self) -> None:
+        """Close the file."""
+        await self._database.close()
+
+    async def in_transaction(self, work: Callable[[SqliteRows], Awaitable[T]]) -> T:
+        rows = SqliteRows(self._database)
+
+        async def whole() -> T:
+            result = await work(rows)
+            await rows.flush()
+            return result
+
+        return await self._database.run(whole)
+
+    async def _write(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        return await self._database.run(lambda: work(self._database))
+
+    async def _read(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        return await self._database.run(lambda: work(self._database), writes=False)
+
+    async def migrate(self) -> tuple[str, ...]:
+        return await self._write(migrate)
+
+    async def ping(self) -> None:
+        await self._read(check_current)
+
+    async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
+        async def work(rows: SqliteRows) -> Job:
+            await lanes.add(self._database, new.lane)
+            row = await requests.replayed(rows, new) or await requests.accept(rows, new, pictures)
+            if row is None:
+                raise LookupError("a fingerprint was taken in the middle of a transaction")
+            found = await rows.pictures_of([row["id"]])
+            return to_job(row, found.get(row["id"], ()), await listing.standing(self._database, row))
+
+        return await self.in_transaction(work)
+
+    async def get(self, job_id: UUID) -> Job:
+        return await self._read(lambda d: listing.get(SqliteRows(d), job_id))
+
+    async def list_jobs(self, where: JobFilter) -> JobPage:
+        return await self._read(lambda d: listing.list_jobs(SqliteRows(d), where))
+
+    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
+        async def work(rows: SqliteRows) -> Redriven:
+            return await requests.redrive(rows, await listing.letters(self._database, where, limit))
+
+        return await self.in_transaction(work)
+
+    async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
+        return await self._read(lambda d: reads.events(d, job_id, after))
+
+    async def events_since(self, after: int, limit: int = 1000) -> tuple[JobEvent, ...]:
+        return await self._read(lambda d: reads.events_since(d, after, limit))
+
+    async def last_event(self) -> int:
+        return await self._read(reads.last_event)
+
+    async def find_cached(self, fingerprint: str) -> CachedPictures | None:
+        return await self._read(lambda d: reads.find_cached(d, "fingerprint", fingerprint))
+
+    async def find_cached_any(self, seedless_fingerprint: str) -> CachedPictures | None:
+        return await self._read(lambda d: reads.find_cached(d, "seedless_fingerprint", seedless_fingerprint))
+
+    async def forget_cached(self, fingerprint: str) -> None:
+        await self._write(lambda d: reads.forget_cached(d, fingerprint))
+
+    async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
+        return await self.in_transaction(lambda rows: claims.claim(rows, worker, lanes, prefer))
+
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
+        return await self._write(lambda d: claims.beat(d, worker, paces))
+
+    async def leave(self, worker_id: UUID) -> None:
+        await self._write(lambda d: claims.leave(d, worker_id))
+
+    async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
+        # A transaction a step: a step that fails takes nothing back of the others.
+        parts = [
+            await self.in_transaction(step)
+            for step in (
+                lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
+                lambda r: sweep.sweep_due(r, limit=limit),
+                lambda r: sweep.sweep_late(r, limit=limit),
+                lambda r: sweep.sweep_unrung(r.database, ring_again_s=ring_again_s, limit=limit),
+            )
+        ]
+        await self._write(sweep.count_tenants)
+        return reaper.together(parts)
+
+    async def counts(self) -> tuple[LaneCount, ...]:
+        return await self._read(lanes.counts)
+
+    async def workers(self, within_s: float) -> tuple[Worker, ...]:
+        return await self._read(lambda d: claims.workers(d, within_s))
+
+    async def paces(self) -> tuple[Pace, ...]:
+        return await self._read(claims.paces)
+
+    async def lanes(self) -> tuple[Lane, ...]:
+        return await self._read(lanes.lanes)
+
+    async def backlog(self) -> Backlog:
+        return await self._read(lanes.backlog)
+
+    async def pause_lane(self, name: str, reason: str = "") -> None:
+        await self._write(lambda d: lanes.pause(d, name, reason))
+
+    async def resume_lane(self, name: str) -> tuple[str, ...]:
+        return await self._write(lambda d: lanes.resume(d, name))
+
+    async def balance(self, key_id: UUID, currency: str) -> Balance:
+        return await self._read(lambda d: reads.balance(d, key_id, currency))
+
+    async def usage(self, job_id: UUID) -> tuple[UsageRow, ...]:
+        return await self._read(lambda d: reads.usage(d, job_id))
+
+    async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
+        return await self._write(lambda d: retention.purge(d, ages, limit))
+
+    async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
+        return await self._write(lambda d: retention.doomed(d, limit))
+
+    async def bury(self, keys: Sequence[str]) -> None:
+        await self._write(lambda d: retention.bury(d, keys))
+
+    async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
+        return await self._read(lambda d: retention.pointed_at(d, keys))
+
+    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
+        return await self._write(lambda d: reads.create_key(d, name, secret_hash, hint, admin, weight))
+
+    async def find_key(self, secret_hash: str) -> ApiKey | None:
+        return await self._read(lambda d: reads.find_key(d, secret_hash))
+
+    async def list_keys(self) -> tuple[ApiKey, ...]:
+        return await self._read(reads.list_keys)
+
+    async def revoke_key(self, key_id: UUID) -> bool:
+        return await self._write(lambda d: reads.revoke_key(d, key_id))

@@ -1,0 +1,68 @@
+"""What any process does now and then: take back leases, stage what is due, fail what is late, ring again."""
+
+from __future__ import annotations
+
+from jobstore.protocol import Swept
+from jobstore.rules import reaper
+from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.rows import NOBODY, SqliteRows
+
+_LIVE = "state IN ('scheduled', 'queued', 'running')"
+_LOST = """
+SELECT job.* FROM job WHERE lease_token IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker_id AND worker.seen_at >= :since)
+ORDER BY seq LIMIT :limit
+"""
+_DUE = """
+SELECT * FROM job WHERE state = 'scheduled' AND leader_id IS NULL AND start_at <= :now ORDER BY start_at LIMIT :limit
+"""
+_LATE = f"""
+SELECT id FROM job WHERE {_LIVE} AND (
+    (deadline_at < :now AND (lease_token IS NULL OR deadline_at < :grace))
+    OR (start_by < :now AND started_at IS NULL AND state <> 'running')
+) ORDER BY seq LIMIT :limit
+"""
+_UNRUNG = """
+SELECT id, lane FROM job WHERE state = 'queued' AND leader_id IS NULL AND rung_at <= :since
+AND lane NOT IN (SELECT name FROM lane WHERE paused_at IS NOT NULL) ORDER BY rung_at LIMIT :limit
+"""
+_TENANTS = f"""
+UPDATE lane SET tenants = max(1, (
+    SELECT count(DISTINCT coalesce(key_id, '{NOBODY}')) FROM job
+    WHERE state = 'queued' AND leader_id IS NULL AND job.lane = lane.name
+))
+"""
+
+
+def _ago(seconds: float) -> int:
+    return now() - round(1e6 * seconds)
+
+
+async def sweep_leases(rows: SqliteRows, *, lease_s: float, max_rescues: int, limit: int) -> Swept:
+    """Take back the leases of silent workers."""
+    lost = await rows.database.every(_LOST, {"since": _ago(lease_s), "limit": limit})
+    return await reaper.take_back(rows, lost, max_rescues)
+
+
+async def sweep_due(rows: SqliteRows, *, limit: int) -> Swept:
+    """Queue scheduled jobs whose time has come."""
+    return await reaper.stage(rows, await rows.database.every(_DUE, {"now": now(), "limit": limit}))
+
+
+async def sweep_late(rows: SqliteRows, *, limit: int) -> Swept:
+    """Fail jobs whose deadline passed."""
+    values = {"now": now(), "grace": _ago(reaper.LATE_GRACE_S), "limit": limit}
+    return await reaper.expire(rows, [row["id"] for row in await rows.database.every(_LATE, values)])
+
+
+async def sweep_unrung(database: Database, *, ring_again_s: float, limit: int) -> Swept:
+    """Queued jobs that nobody rang for in a while."""
+    found = await database.every(_UNRUNG, {"since": _ago(ring_again_s), "limit": limit})
+    for row in found:
+        await database.execute("UPDATE job SET rung_at = :now WHERE id = :id", {"id": row["id"], "now": now()})
+    return Swept(ring=tuple(row["lane"] for row in found))
+
+
+async def count_tenants(database: Database) -> None:
+    """Note how many tenants share each lane."""
+    await database.execute(_TENANTS)
