@@ -1,5 +1,6 @@
 # make run    from a bare clone to a served picture   (PORT=8080 PROMPT="a red circle left of a blue square" ONCE=1)
 # make test   lint, types, import contracts and the whole suite, with real PostgreSQL and RabbitMQ
+# make chaos  10,000 jobs while processes are killed and servers restarted, then an audit (CHAOS="--jobs 1000 --seed 7")
 # make clean  removes what the two made inside the clone
 PYTHON ?= python3
 PORT ?= 8080
@@ -10,7 +11,7 @@ PIP_INSTALL = .venv/bin/python -m pip install --disable-pip-version-check --quie
 
 export PROMPT
 
-.PHONY: run test lint types suite bench clean
+.PHONY: run test lint types suite bench chaos clean
 .DEFAULT_GOAL := run
 
 .venv/bin/python:
@@ -47,6 +48,9 @@ suite: .venv/dev.stamp
 
 bench: .venv/dev.stamp
 	.venv/bin/python -m bench.startup
+
+chaos: .venv/dev.stamp
+	.venv/bin/python -m tests.chaos $(CHAOS)
 
 clean:
 	rm -rf .venv .safelight .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
