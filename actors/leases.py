@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from actors.engine import Engine, Handle
+from actors.paces import Paces
 from jobstore.protocol import HeldLease, JobStore, Lease, Worker
 from safelight.config import WorkerSettings
 from safelight.telemetry import get_logger
@@ -90,8 +91,9 @@ class HeldJob:
 class Leases:
     """The process's leases. Belongs to the event loop that its store belongs to."""
 
-    def __init__(self, store: JobStore, worker: Worker, engine: Engine, settings: WorkerSettings) -> None:
+    def __init__(self, store: JobStore, worker: Worker, engine: Engine, settings: WorkerSettings, paces: Paces) -> None:
         self._store = store
+        self._paces = paces
         self._worker = worker
         self._engine = engine
         self._settings = settings
@@ -144,14 +146,16 @@ class Leases:
             return
         asked_at = time.monotonic()
         asked_for = self.held
+        paces = self._paces.read()
         try:
             async with asyncio.timeout(self._settings.lease_s):
-                answer = await self._store.beat(self._worker)
+                answer = await self._store.beat(self._worker, paces)
         except Exception as error:  # the driver's errors differ by store, and all mean the same here
             _log.warning("beat failed", action="leases.beat_failed", error=type(error).__name__)
             self._lose_all_if_overdue()
             return
         self._last_beat = max(self._last_beat, asked_at)
+        self._paces.forget(paces)
         self._compare(asked_for, {news.token: news for news in answer})
         await self._hand_back_orphans(answer)
 

@@ -14,7 +14,8 @@ from dramatiq.middleware import MiddlewareError
 from actors.leases import Leases
 from actors.parts import Parts
 from actors.render import RenderActor
-from actors.sweeper import Sweeper
+from jobstore.janitor import Janitor
+from jobstore.sweeper import Sweeper
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
@@ -33,9 +34,10 @@ class Lifespan(Middleware):
     def __init__(self, parts: Parts, *, embedded: bool) -> None:
         self._parts = parts
         self._embedded = embedded
-        self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker)
+        self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces)
         self._actor = RenderActor(parts, self._leases)
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
+        self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def answer(self, lane: str) -> None:
@@ -62,7 +64,8 @@ class Lifespan(Middleware):
         if self._embedded:
             await self._sweeper.sweep_at_boot()
         await self._leases.beat()
-        self._tasks = [asyncio.create_task(self._leases.run()), asyncio.create_task(self._sweeper.run())]
+        beside = (self._leases.run(), self._sweeper.run(), self._janitor.run())
+        self._tasks = [asyncio.create_task(work) for work in beside]
 
     async def _drain(self, grace_s: float) -> None:
         self._actor.drain()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from actors.engine import Engine
+from actors.gate import OutputsGate
+from actors.paces import Paces
 from jobstore.live import Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
@@ -22,3 +24,5 @@ class Parts:
     bell: Bell
     progress: ProgressChannel
     worker: Worker
+    gate: OutputsGate
+    paces: Paces = field(default_factory=Paces)

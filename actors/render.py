@@ -54,6 +54,8 @@ class RenderActor:
         if not self._parts.engine.healthy:
             _log.error("no claim: the engine is dead or hung", action="render.engine_unhealthy")
             return None
+        if not await self._parts.gate.is_open():
+            return None
         try:
             return await self._parts.store.claim(self._parts.worker, (lane,))
         except Exception as error:  # the driver's errors differ by store; the sweeper rings again

@@ -15,6 +15,7 @@ from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
 from jobstore.fingerprint import batch_key
 from jobstore.job import Job, JobError, JobState
+from jobstore.ledger import Spent
 from jobstore.live import Progress
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings
@@ -31,17 +32,18 @@ async def render_job(parts: Parts, held: HeldJob) -> Outcome:
         return Rendered(found or await _render(parts, held))
     except EngineError as error:
         DEVICE_SECONDS.labels(held.lease.job.request.model, parts.worker.device).inc(error.device_seconds)
-        return _outcome(held, error)
+        return _outcome(held, error, Spent(gpu_seconds=_decimal(error.device_seconds), device=parts.worker.device))
     except OutputsUnavailableError as error:
-        return Failed(JobError(code="outputs_unavailable", message=str(error)))
+        parts.gate.shut()
+        return Failed(JobError(code="outputs_unavailable", message=str(error)), error.spent)
 
 
-def _outcome(held: HeldJob, error: EngineError) -> Outcome:
+def _outcome(held: HeldJob, error: EngineError, spent: Spent) -> Outcome:
     if isinstance(error, CanceledError):
-        return Stopped(_decimal(error.device_seconds)) if held.cancel_requested else HandedBack()
+        return Stopped(spent) if held.cancel_requested else HandedBack(spent)
     if isinstance(error, EngineStoppedError):
-        return HandedBack()
-    return Failed(JobError(code=error.code, message=str(error)))
+        return HandedBack(spent)
+    return Failed(JobError(code=error.code, message=str(error)), spent)
 
 
 async def _render(parts: Parts, held: HeldJob) -> Finish:
@@ -50,13 +52,13 @@ async def _render(parts: Parts, held: HeldJob) -> Finish:
     result = await _wait(parts, held, _request(job, name, await _deadline(parts, held)))
     DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
     STEPS.labels(name, result.device).inc(job.request.steps * job.request.n)
-    pictures = await store_pictures(
-        parts.outputs,
-        held.lease,
-        result,
-        revision=model.revision,
-        metadata=parts.settings.jobs.picture_metadata,
-    )
+    parts.paces.note(job.request, result.device, result.device_seconds)
+    metadata = parts.settings.jobs.picture_metadata
+    try:
+        pictures = await store_pictures(parts.outputs, held.lease, result, revision=model.revision, metadata=metadata)
+    except OutputsUnavailableError as error:
+        error.spent = Spent(gpu_seconds=_decimal(result.device_seconds), device=result.device)
+        raise
     return Finish(
         pictures=pictures,
         gpu_seconds=_decimal(result.device_seconds),

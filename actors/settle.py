@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from decimal import Decimal
 
 from actors.leases import HeldJob, Leases
 from actors.retries import retry_in_s
 from jobstore.errors import JobStoreError
 from jobstore.job import JobError
+from jobstore.ledger import NOTHING_SPENT, Spent
 from jobstore.live import Bell
 from jobstore.protocol import Finish, JobStore, Settled
 from safelight.telemetry import get_logger
@@ -35,18 +35,21 @@ class Failed:
     """There will be no pictures this time."""
 
     error: JobError
+    spent: Spent = NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
     """The client canceled."""
 
-    gpu_seconds: Decimal
+    spent: Spent = NOTHING_SPENT
 
 
 @dataclass(frozen=True, slots=True)
 class HandedBack:
     """The process stops before the pictures are there."""
+
+    spent: Spent = NOTHING_SPENT
 
 
 Outcome = Rendered | Failed | Stopped | HandedBack
@@ -80,13 +83,13 @@ class Settler:
         match outcome:
             case Rendered(finish):
                 return lambda: self._store.finish(token, finish)
-            case Failed(error):
+            case Failed(error, spent):
                 pause = retry_in_s(error, held.lease.job.attempts)
-                return lambda: self._store.fail(token, error, pause)
-            case Stopped(gpu_seconds):
-                return lambda: self._store.canceled(token, gpu_seconds)
-            case HandedBack():
-                return lambda: self._store.release(token)
+                return lambda: self._store.fail(token, error, pause, spent)
+            case Stopped(spent):
+                return lambda: self._store.canceled(token, spent)
+            case HandedBack(spent):
+                return lambda: self._store.release(token, spent)
 
     async def _persist(self, held: HeldJob, write: Write) -> Settled | None:
         pause = _FIRST_PAUSE_S

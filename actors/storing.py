@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from actors.engine import RenderResult
 from jobstore.job import Picture
+from jobstore.ledger import NOTHING_SPENT, Spent
 from jobstore.outputs import Outputs, picture_key
 from jobstore.pictures import encode, infotext
 from jobstore.protocol import Lease
@@ -21,7 +22,12 @@ _log = get_logger(__name__)
 
 
 class OutputsUnavailableError(Exception):
-    """The pictures could not be written to the outputs (a full disk, no network)."""
+    """The pictures could not be written to the outputs (a full disk, no network).
+
+    ``spent`` is what rendering them took.
+    """
+
+    spent: Spent = NOTHING_SPENT
 
 
 async def store_pictures(

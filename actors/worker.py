@@ -14,6 +14,7 @@ from dramatiq import Broker
 from actors.away import quieten_consumers
 from actors.broker import actor_name, declare_lanes, queue_name
 from actors.engine import Engine
+from actors.gate import OutputsGate
 from actors.lifespan import Lifespan
 from actors.parts import Parts
 from jobstore.live import Bell, ProgressChannel
@@ -116,6 +117,7 @@ class WorkerProcess:
             engine=self.engine,
             bell=self._bell,
             progress=self._progress,
+            gate=OutputsGate(self._outputs),
             worker=Worker(id=self.id, host=socket.gethostname(), pid=os.getpid(), device=device, lanes=lanes),
         )
         self._lifespan = Lifespan(parts, embedded=self._embedded)

@@ -29,9 +29,11 @@ from api.problems import EXCEPTION_HANDLERS
 from api.services import Services
 from api.shutdown import on_termination
 from api.tail import Tail
+from jobstore.janitor import Janitor
 from jobstore.live import Bell, Progress, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
+from jobstore.sweeper import Sweeper
 from safelight.config import Settings
 
 
@@ -121,7 +123,9 @@ def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
 
 def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
     """What runs beside the requests until the process ends, by name."""
-    return {"event-tail": services.tail.run}
+    sweeper = Sweeper(services.store, services.bell, services.settings.worker)
+    janitor = Janitor(services.store, services.outputs, services.settings.retention)
+    return {"event-tail": services.tail.run, "sweeper": sweeper.run, "janitor": janitor.run}
 
 
 def _note(services: Services, message: Progress) -> None:

@@ -30,6 +30,7 @@ STEPS = Counter("safelight_denoising_steps_total", "Denoising steps done, each i
 SLOTS_BUSY = Gauge("safelight_worker_slots_busy", "Jobs that this worker holds.")
 BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dropped, empty.", ("outcome",))
 SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))
+PURGED = Counter("safelight_purged_total", "What was deleted by age.", ("kind",))
 LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
 STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
 REQUEST_SECONDS = Histogram(

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from actors.engine import Engine
 from actors.leases import Leases
+from actors.paces import Paces
 from jobstore.job import JobState
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import Worker
@@ -21,7 +22,7 @@ WORKER = Worker(id=uuid4(), host="here", pid=1, device="cpu", lanes=(LANE,))
 
 def leases(store: PostgresStore, engine: Engine, **settings: Any) -> Leases:
     """The leases of one worker."""
-    return Leases(store, WORKER, engine, WorkerSettings(**settings))
+    return Leases(store, WORKER, engine, WorkerSettings(**settings), Paces())
 
 
 async def test_dead_engine_does_not_beat(store: PostgresStore) -> None:

@@ -1,0 +1,58 @@
+"""Deletes what is past its age, pictures included, a batch at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from jobstore.outputs import Outputs
+from jobstore.protocol import JobStore
+from jobstore.retention import Ages
+from safelight.config import RetentionSettings
+from safelight.telemetry import get_logger
+from safelight.telemetry.metrics import PURGED
+
+_log = get_logger(__name__)
+
+_LIMIT = 1000
+_PAUSE_S = 0.05  # between batches, so that a purge of years leaves room for jobs
+_ROUNDS = 200
+
+
+class Janitor:
+    """Any number of processes may run one: the store deletes each thing once."""
+
+    def __init__(self, store: JobStore, outputs: Outputs, settings: RetentionSettings) -> None:
+        self._store = store
+        self._outputs = outputs
+        self._settings = settings
+        self._ages = Ages(**settings.ages)
+
+    async def run(self) -> None:
+        """Clean until cancelled."""
+        while True:
+            await asyncio.sleep(self._settings.every_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+            try:
+                await self.clean()
+            except Exception as error:  # the drivers' errors differ; the next round makes up for it
+                _log.warning("purge failed", action="janitor.failed", error=type(error).__name__)
+
+    async def clean(self) -> None:
+        """Purge what is past its age now, then delete pictures that nothing points at."""
+        for _ in range(_ROUNDS):
+            purged = await self._store.purge(self._ages, _LIMIT)
+            for kind in purged.__struct_fields__:
+                PURGED.labels(kind).inc(getattr(purged, kind))
+            if purged.most < _LIMIT:
+                break
+            await asyncio.sleep(_PAUSE_S)
+        await self._empty_outputs()
+
+    async def _empty_outputs(self) -> None:
+        while keys := await self._store.doomed(_LIMIT):
+            await self._outputs.delete(keys)
+            await self._store.bury(keys)
+            _log.info("pictures deleted by age", action="janitor.deleted", count=len(keys))
+            if len(keys) < _LIMIT:
+                return
+            await asyncio.sleep(_PAUSE_S)
