@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
-from safelight.config.settings import Lane
+from safelight.config.settings import Lane, Name
 
 DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
 DimensionValue = Annotated[str, Meta(max_length=256)]
@@ -137,7 +137,7 @@ class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     states: Annotated[tuple[Literal["dead", "failed"], ...], Meta(min_length=1)] = ("dead", "failed")
     lane: Lane | None = None
-    model: str | None = None
+    model: Name | None = None
     error_code: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
     finished_after: Annotated[datetime, Meta(tz=True)] | None = None
     finished_before: Annotated[datetime, Meta(tz=True)] | None = None

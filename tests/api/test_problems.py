@@ -31,6 +31,7 @@ SUBMITS: list[tuple[str, dict[str, Any]]] = [
     ("dimensions", {"dimensions": {"team": "x" * 257}}),
     ("dimensions.team", {"dimensions": {"team": "\0"}}),
     *[("deadline_s", {"deadline_s": deadline}) for deadline in (0, -1, 86_401, "10")],
+    *[("start_deadline_s", {"start_deadline_s": deadline}) for deadline in (0, -1, 86_401, "10")],
     *[("start_at", {"start_at": at}) for at in ("2031-01-01T00:00:00", "tomorrow", "9999-01-01T00:00:00Z", 5)],
     ("webhook", {"webhook": "https://example.org"}),
     ("sede", {"sede": 1}),

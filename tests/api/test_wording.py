@@ -33,6 +33,8 @@ BODIES: list[tuple[dict[str, Any], str]] = [
     ({"guidance": "3"}, "guidance must be a number"),
     ({"guidance": 100.5}, "guidance must be at most 100"),
     ({"deadline_s": 0}, "deadline_s must be more than 0"),
+    ({"start_deadline_s": 0}, "start_deadline_s must be more than 0"),
+    ({"start_deadline_s": 86_401}, "start_deadline_s must be at most 86400 seconds"),
     ({"seed": "x"}, _SEED),
     ({"seed": 1.5}, _SEED),
     ({"seed": 2**53}, _SEED),
