@@ -15,6 +15,12 @@ from tests.cli.running import Embedded, run_safelight
 from tests.e2e.processes import wait_for
 
 
+def failing(commands: Commands) -> dict[str, Any]:
+    """A job that ended with a deadline's error."""
+    commands.run("submit", "a red circle", "--steps", "1000", "--cache", "off", "--deadline", "0.2", "-w", code=1)
+    return dict(commands.json("jobs", "ls", "--state", "failed", "--limit", "1")["data"][0])
+
+
 class Commands:
     """Runs client commands against one server."""
 
@@ -44,14 +50,14 @@ def test_submit_takes_every_field_of_the_api(commands: Commands) -> None:
     job = commands.json(
         *("submit", "a red circle", "--model", "scenes", "--size", "64x64", "-n", "2", "--steps", "3"),
         *("--guidance", "1.5", "--seed", "7", "--priority", "9", "--cache", "off", "--format", "webp"),
-        *("--dim", "team=blue", "--dim", "purpose=a=b", "--deadline", "60"),
+        *("--dim", "team=blue", "--dim", "purpose=a=b", "--deadline", "60", "--start-deadline", "50"),
         *("--start-at", "2020-01-31T12:00:00Z", "--wait"),
     )
     request = job["request"]
     assert job["state"] == "succeeded"
     assert (request["size"], request["n"], request["steps"], request["seed"]) == ("64x64", 2, 3, 7)
     assert (request["guidance"], request["priority"], request["cache"]) == (1.5, 9, "off")
-    assert (request["format"], request["deadline_s"]) == ("webp", 60)
+    assert (request["format"], request["deadline_s"], request["start_deadline_s"]) == ("webp", 60, 50)
     assert job["dimensions"] == {"team": "blue", "purpose": "a=b"}
 
 
@@ -154,6 +160,40 @@ def test_a_failed_job_can_be_retried(commands: Commands) -> None:
     failed = commands.json("jobs", "ls", "--state", "failed")["data"][0]
     assert commands.run("jobs", "retry", failed["id"]).stdout.strip() == "queued"
     commands.run("jobs", "cancel", failed["id"])
+
+
+def test_failed_jobs_are_redriven_after_a_question(commands: Commands) -> None:
+    """The list tells their error; without a yes nothing happens; a filter that names nothing of them finds none."""
+    job = failing(commands)
+    assert "deadline_exceeded" in commands.run("jobs", "ls", "--state", "failed").stdout
+    where = ("jobs", "redrive", "--error", "deadline_exceeded", "--lane", "default", "--after", job["created_at"])
+    refused = commands.run(*where, code=2)
+    assert "failed jobs anew, lane default, error code deadline_exceeded" in refused.stderr
+    assert "nothing was queued" in refused.stderr
+    assert commands.json(*where, "--state", "dead", "--yes") == {"count": 0, "job_ids": []}
+    done = commands.run(*where, "--yes", "--limit", "1000")
+    assert done.stdout.split() == [job["id"]]
+    assert "1 job queued anew." in done.stderr
+    commands.run("jobs", "cancel", job["id"])
+
+
+def test_a_lane_is_paused_and_resumed(commands: Commands) -> None:
+    """Its jobs wait and say so; the table and JSON tell; an unknown lane is refused with those that there are."""
+    for action in ("pause", "resume"):
+        assert "there are: default" in commands.run("lanes", action, "large", code=2).stderr
+    paused = commands.run("lanes", "pause", "default", "--reason", "new [b]weights")
+    try:
+        assert paused.stdout.strip() == "paused"
+        submitted = commands.run("submit", "a red circle", "--steps", "2", "--cache", "off")
+        assert "lane paused" in submitted.stderr
+        listed = commands.run("lanes", "ls").stdout
+        assert "new [b]weights" in listed
+        (lane,) = json.loads(commands.run("lanes", "ls", "--json").stdout)
+        assert (lane["name"], lane["paused"], lane["queued"]) == ("default", True, 1)
+    finally:
+        resumed = commands.json("lanes", "resume", "default")
+    assert not resumed["paused"]
+    assert commands.run("jobs", "watch", submitted.stdout.strip()).stdout.split()[0] == "succeeded"
 
 
 def test_an_unknown_job_is_refused(commands: Commands) -> None:

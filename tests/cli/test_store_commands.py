@@ -17,12 +17,12 @@ from tests.e2e.processes import leftovers
 async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], database: str, store: PostgresStore) -> None:
     """The secret alone is on standard output; the store knows its hash; a revoked key counts no more."""
     environment = {**settings, "SAFELIGHT_STORE": database}
-    made = run_safelight("keys", "create", "ops", "--admin", environment=environment)
+    made = run_safelight("keys", "create", "ops", "--admin", "--weight", "2.5", environment=environment)
     assert made.returncode == 0, made.stderr
     secret = made.stdout.strip()
     key = await store.find_key(hash_secret(secret))
     assert key is not None
-    assert (key.name, key.admin) == ("ops", True)
+    assert (key.name, key.admin, key.weight) == ("ops", True, 2.5)
     assert str(key.id) in made.stderr
     assert secret not in made.stderr
 
@@ -30,8 +30,9 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     assert str(key.id) in listed.stdout
     assert secret not in listed.stdout
     assert "admin" in listed.stdout
+    assert "2.5" in listed.stdout
     as_json = json.loads(run_safelight("keys", "ls", "--json", environment=environment).stdout)
-    assert [(entry["name"], entry["revoked_at"]) for entry in as_json] == [("ops", None)]
+    assert [(entry["name"], entry["weight"], entry["revoked_at"]) for entry in as_json] == [("ops", 2.5, None)]
 
     assert run_safelight("keys", "revoke", str(key.id), environment=environment).returncode == 0
     assert await store.find_key(hash_secret(secret)) is None

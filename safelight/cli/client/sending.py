@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 
 PAUSES_S = (0.25, 0.5, 1.0)
-_LONGEST_PAUSE_S = 10.0
+_LONGEST_PAUSE_S = 5.0
 
 
 def fresh_key() -> dict[str, str]:
@@ -24,7 +24,7 @@ def persist(
 ) -> httpx.Response:
     """The answer of ``send``, which is called again after a broken connection or a 5xx, once for each pause.
 
-    A server's ``Retry-After`` lengthens the pause, to 10 seconds at most. Raises httpx.HTTPError after the last try.
+    A server's ``Retry-After`` lengthens the pause, to 5 seconds at most. Raises httpx.HTTPError after the last try.
     """
     for pause_s in pauses_s:
         try:
