@@ -25,10 +25,10 @@ def fault(function: Fault) -> Fault:
 
 def kill(house: House, member: Member, name: str = "kill_worker") -> None:
     """kill -9."""
-    at = now()
+    at, pid = now(), member.pid
     member.send(signal.SIGKILL)
     if not member.port:
-        house.note_hits(name, member, at)
+        house.note_hits(name, pid, at)
 
 
 @fault
@@ -45,7 +45,7 @@ def kill_api(house: House, chance: random.Random) -> None:
 
 @fault
 def kill_api_before_the_bell(house: House, _chance: random.Random) -> None:
-    """The next process that would ring dies first: the job is committed and no bell rings for it."""
+    """The next API process that would ring dies first: the job is committed and no bell rings for it."""
     (house.triggers / triggers.DIE_AT_RING).touch()
 
 
@@ -62,7 +62,7 @@ def pause_worker(house: House, chance: random.Random) -> None:
     at = now()
     worker.send(signal.SIGSTOP)
     try:
-        house.note_hits("pause_worker", worker, at)
+        house.note_hits("pause_worker", worker.pid, at)
         pause(2 * house.plan.lease_s)
     finally:
         worker.send(signal.SIGCONT)

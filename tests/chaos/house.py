@@ -203,16 +203,16 @@ class House:
         member.popen.wait(_LIMIT_S)
         self.members.remove(member)
 
-    def holds(self, member: Member) -> list[uuid.UUID]:
-        """The jobs that a worker process holds."""
+    def holds(self, pid: int) -> list[uuid.UUID]:
+        """The jobs that a worker process holds, though it may be dead."""
         query = "SELECT job.id FROM job JOIN worker ON worker.id = worker_id WHERE pid = %s AND state = 'running'"
-        return [row["id"] for row in self.rows(query, [member.pid])]
+        return [row["id"] for row in self.rows(query, [pid])]
 
     def busy_worker(self, chance: random.Random) -> Member:
         """A worker that holds a job, if there is one; any other else."""
         workers = chance.sample(self.workers, len(self.workers))
         with suppress(psycopg.OperationalError):  # another fault has taken the database away
-            return next((worker for worker in workers if self.holds(worker)), workers[0])
+            return next((worker for worker in workers if self.holds(worker.pid)), workers[0])
         return workers[0]
 
     def holder(self, job_id: object) -> Member | None:
@@ -221,10 +221,10 @@ class House:
         pids = {row["pid"] for row in self.rows(query, [job_id])}
         return next((member for member in self.workers if member.pid in pids), None)
 
-    def note_hits(self, fault: str, member: Member, at: datetime) -> None:
+    def note_hits(self, fault: str, pid: int, at: datetime) -> None:
         """Remember which jobs a fault took from a worker, to see how soon they run again."""
         with suppress(psycopg.OperationalError):  # another fault has taken the database away: nothing is measured
-            self.hits += [Hit(fault, job_id, at) for job_id in self.holds(member)]
+            self.hits += [Hit(fault, job_id, at) for job_id in self.holds(pid)]
 
     def wait_ready(self) -> None:
         """Wait until every API answers and every worker beats."""

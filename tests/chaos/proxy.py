@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -97,17 +99,17 @@ class Proxy:
     async def _abort(self) -> int:
         writers = list(self._writers)
         for writer in writers:
-            writer.transport.abort()
+            _reset(writer)
         return len(writers) // 2
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refusing:
-            writer.transport.abort()
+            _reset(writer)
             return
         try:
             there, back = await self._connect()
         except OSError:  # the server is down: so is the proxy, as far as anybody can tell
-            writer.transport.abort()
+            _reset(writer)
             return
         ends = {writer, back}
         self._writers |= ends
@@ -132,3 +134,11 @@ class Proxy:
             pass
         finally:
             sink.close()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection with a reset instead of an orderly end."""
+    end = writer.get_extra_info("socket")
+    if end is not None and end.family == socket.AF_INET and end.fileno() >= 0:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()

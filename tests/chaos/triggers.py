@@ -12,9 +12,11 @@ import hashlib
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,12 +119,11 @@ def _putting(put: Callable[..., Any], folder: Path) -> Callable[..., Any]:
 
 def _ringing(ring: Callable[..., Any], folder: Path) -> Callable[..., Any]:
     def wrapped(self: Any, lane: str) -> None:
-        try:
-            (folder / DIE_AT_RING).unlink()
-        except FileNotFoundError:
-            ring(self, lane)
-        else:
-            die()
+        if "api" in sys.argv:
+            with suppress(FileNotFoundError):
+                (folder / DIE_AT_RING).unlink()
+                die()
+        ring(self, lane)
 
     return wrapped
 
