@@ -78,11 +78,13 @@ def _backlog(lanes: tuple[str, ...], counts: tuple[LaneCount, ...]) -> tuple[Lan
 
 
 def _warnings(services: Services, workers: tuple[Worker, ...]) -> tuple[str, ...]:
+    lanes = services.settings.lanes
+    paused = [f"the lane {lane} is paused: its jobs wait" for lane in lanes if services.backpressure.is_paused(lane)]
     if not workers:
-        return ("no worker is alive: jobs wait",)
+        return ("no worker is alive: jobs wait", *paused)
     served = {lane for worker in workers for lane in worker.lanes}
-    unserved = (lane for lane in services.settings.lanes if lane not in served)
-    return tuple(f"no live worker serves the lane {lane}: its jobs wait" for lane in unserved)
+    unserved = [f"no live worker serves the lane {lane}: its jobs wait" for lane in lanes if lane not in served]
+    return (*unserved, *paused)
 
 
 class Backlog:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -90,7 +91,8 @@ def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
     if missing:
         return invalid(missing[1], f"{missing[1]} is missing")
     if found:
-        part = NAMES if found[1] else VALUES if found[3] else found[2]
+        inner = NAMES if found[1] else VALUES if found[3] else found[2]
+        part = inner if found[2] == "dimensions" else found[2]
         return invalid(found[2], plainly(part, text[: found.start()]))
     if isinstance(error, ValidationError):
         return ProblemError(400, "invalid_json", "the body must be a JSON object")
@@ -132,6 +134,8 @@ def _from_validation(request: Request[Any, Any, Any], error: ValidationException
     first = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
     name = str(first.get("key", ""))
     parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
+    if name == "data":
+        return ProblemError(400, "invalid_json", "the body is missing: it must be a JSON object")
     kwarg = parameter.kwarg_definition if parameter else None
     field = getattr(kwarg, "name", None) or name
     if not field:
@@ -140,7 +144,7 @@ def _from_validation(request: Request[Any, Any, Any], error: ValidationException
 
 
 def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[Problem]:
-    if isinstance(error, (psycopg.OperationalError, ConnectionError, TimeoutError)):
+    if isinstance(error, (psycopg.OperationalError, sqlite3.OperationalError, ConnectionError, TimeoutError)):
         _log.error("a part can't be reached", action="api.unavailable", error=type(error).__name__)
         detail = "the store or the outputs can't be reached at the moment"
         return _respond(request, ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}))

@@ -21,10 +21,14 @@ _KINDS = {
     "array": "a list",
     "object": "an object",
 }
+_TIMES = ("start_at", "finished_after", "finished_before")
 # Parts of a request whose whole rule fits one sentence, whichever half of it was broken.
 _RULES = {
     "seed": f"seed must be a whole number from 0 to {SEED_LIMIT - 1}, or -1 for a random one",
-    "start_at": "start_at must be a time like 2026-01-31T12:00:00Z",
+    **{field: f"{field} must be a time like 2026-01-31T12:00:00Z" for field in _TIMES},
+    "states": "states must be one or both of dead and failed",
+    "lane": "lane must be the name of a lane",
+    "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",
     "cursor": "cursor is not one that a page gave",
     NAMES: "dimension names are 1 to 64 of a-z, 0-9, _ and -",

@@ -52,6 +52,7 @@ def test_a_paused_lane_takes_jobs_and_starts_none(site: Site, http: httpx.Client
     assert {job["state"] for job in waiting} == {"queued"}
     assert {job["queue"]["paused"] for job in waiting} == {True}
     assert http.get(f"/v1/jobs/{waiting[0]['id']}").json()["queue"]["paused"]
+    assert "the lane default is paused: its jobs wait" in http.get("/healthz").json()["warnings"]
     assert not http.get(f"/v1/jobs/{running['id']}").json()["queue"]["paused"]
     worker.finish(lease)
     assert site.call(site.services.store.claim(worker._worker, ["default"])) is None

@@ -63,6 +63,29 @@ QUERIES = [
 ]
 
 
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({"states": ["canceled"]}, "states must be one or both of dead and failed"),
+    ({"states": []}, "states must be one or both of dead and failed"),
+    ({"lane": "Big"}, "lane must be the name of a lane"),
+    ({"model": "a b"}, "model must be the name of a model"),
+    ({"error_code": "Bad"}, "error_code must be one of the codes that a job's error may have"),
+    ({"finished_after": "soon"}, "finished_after must be a time like 2026-01-31T12:00:00Z"),
+    ({"finished_before": "2031-01-01T00:00:00"}, "finished_before must be a time like 2026-01-31T12:00:00Z"),
+    ({"limit": 1001}, "limit must be at most 1000"),
+    ({"error": "x"}, "there is no field 'error'; did you mean 'error_code'?"),
+]
+
+
+def test_filters_are_refused_in_plain_words(http: httpx.Client) -> None:
+    """As those of a submit; and a body that is missing is said to be."""
+    told = [http.post("/v1/jobs/redrive", json=wrong).json()["detail"] for wrong, _ in FILTERS]
+    assert told == [detail for _, detail in FILTERS]
+    long = http.post("/v1/lanes/default/pause", json={"reason": "x" * 501})
+    assert long.json()["detail"] == "reason must have at most 500 characters"
+    for path in ("/v1/jobs/redrive", "/v1/lanes/default/pause", "/v1/jobs"):
+        assert http.post(path).json()["detail"] == "the body is missing: it must be a JSON object"
+
+
 def test_bodies_are_refused_in_plain_words(http: httpx.Client) -> None:
     """Each names the field and what is allowed."""
     told = [http.post("/v1/jobs", json={"prompt": "x", **wrong}).json()["detail"] for wrong, _ in BODIES]
