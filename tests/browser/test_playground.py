@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.outputs import Outputs
+from jobstore.protocol import Pace
 from tests.api.site import Driver, Site
+from tests.api.test_jobs import submit
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -63,6 +67,7 @@ def test_a_prompt_becomes_a_picture_and_a_repeat_a_hit(site: Site, page: Page) -
     page.fill("#seed", "11")
     page.click("#submit")
     expect(page.locator("#state")).to_have_text("queued")
+    expect(page.locator("#steps")).to_have_text("1 in line")
     lease = worker.claim()
     expect(page.locator("#state")).to_have_text("running")
     expect(page.locator("#steps")).to_have_text("loading…")
@@ -92,6 +97,24 @@ def test_an_identical_request_says_that_it_joined_and_can_be_canceled(site: Site
     page.click("#cancel")
     expect(page.locator("#state")).to_have_text("canceled")
     expect(page.locator("#cancel")).to_be_hidden()
+
+
+def test_a_waiting_job_tells_its_place_and_its_time(site: Site, page: Page) -> None:
+    """And that its lane is paused."""
+    store, worker = site.services.store, Driver(site)
+    with httpx.Client(base_url=site.url) as http:
+        submit(http)
+        worker.claim()
+        pace = Pace(model="scenes", width=128, height=128, device="cpu", step_s=2.0)
+        site.call(store.beat(worker._worker, [pace]))
+        submit(http)
+        page.goto(site.url)
+        expect(page.locator("#model option")).to_have_count(2)
+        page.click("#submit")
+        expect(page.locator("#steps")).to_have_text(re.compile(r"^2 in line, about \d+ s$"))
+        http.post("/v1/lanes/default/pause", json={})
+        page.click("#submit")
+        expect(page.locator("#steps")).to_have_text("3 in line, the lane is paused")
 
 
 def test_a_key_brings_the_models(site: Site, browser: Browser) -> None:
