@@ -8,12 +8,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from jobstore.postgres.columns import Connection, every, one
+from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.postgres.rows import PostgresRows
 from jobstore.protocol import HeldLease, Lease, Pace, Worker
+from jobstore.rules import reaper
 from jobstore.rules.fairness import ADVANCE_BOUND_S, MATES_BOUND_S
-from jobstore.rules.reaper import start_followers
-from jobstore.rules.rows import to_job
+from jobstore.rules.rows import Row, to_job
 
 _SEEN = """
 INSERT INTO worker (id, host, pid, device, lanes)
@@ -28,21 +28,21 @@ _IN_TIME = """
 (deadline_at IS NULL OR deadline_at > clock_timestamp())
 AND (start_by IS NULL OR started_at IS NOT NULL OR start_by > clock_timestamp())
 """
-# One index scan a lane; the heads that are not taken are let go at commit. A mate may jump the line only over jobs that
+# One index scan a lane; the heads that are not taken are let go at commit. Lanes have clocks of their own, so a
+# worker of several takes from them in turn. A mate may jump the line only over jobs that
 # stand at most so many virtual seconds before it. The lane's clock is moved on unless somebody else is at it.
 _CLAIM = f"""
 WITH open AS MATERIALIZED (
-    SELECT name FROM unnest(%(lanes)s::text[]) AS lanes (name)
-    WHERE NOT EXISTS (SELECT FROM lane WHERE lane.name = lanes.name AND paused_at IS NOT NULL)
+    SELECT name, served_at FROM lane WHERE name = ANY(%(lanes)s) AND paused_at IS NULL
 ),
 heads AS MATERIALIZED (
     SELECT head.* FROM open CROSS JOIN LATERAL (
-        SELECT id, lane, rank_at, seq, batch_key FROM job
+        SELECT id, lane, rank_at, seq, batch_key, open.served_at FROM job
         WHERE state = 'queued' AND leader_id IS NULL AND lane = open.name AND {_IN_TIME}
         ORDER BY rank_at, seq LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
     ) AS head
 ),
-head AS MATERIALIZED (SELECT * FROM heads ORDER BY rank_at, seq LIMIT 1),
+head AS MATERIALIZED (SELECT * FROM heads ORDER BY served_at NULLS FIRST, seq LIMIT 1),
 mate AS MATERIALIZED (
     SELECT found.id FROM head CROSS JOIN LATERAL (
         SELECT id FROM job
@@ -57,7 +57,7 @@ started AS (
     UPDATE job SET
         state = 'running', attempts = attempts + 1, lease_token = nextval('lease_token'), worker_id = %(worker_id)s,
         error = NULL, started_at = coalesce(started_at, clock_timestamp())
-    FROM chosen WHERE job.id = chosen.id RETURNING job.*
+    FROM chosen WHERE job.id = chosen.id AND NOT job.followed RETURNING job.*
 ),
 told AS (
     INSERT INTO job_event (job_id, kind, data)
@@ -68,7 +68,7 @@ clock AS MATERIALIZED (
     SELECT lane.name FROM lane JOIN started ON lane.name = started.lane FOR NO KEY UPDATE OF lane SKIP LOCKED
 ),
 moved_on AS (
-    UPDATE lane SET virtual_s = greatest(
+    UPDATE lane SET served_at = clock_timestamp(), virtual_s = greatest(
         lane.virtual_s,
         started.start_tag,
         least(greatest(lane.virtual_s, started.start_tag) + started.share_s / (2 * lane.tenants + 1),
@@ -77,7 +77,10 @@ moved_on AS (
     FROM started, clock WHERE lane.name = clock.name
 )
 SELECT * FROM started
+UNION ALL
+SELECT job.* FROM job JOIN chosen USING (id) WHERE job.followed
 """
+_CHOSEN = "SELECT * FROM job WHERE id = %(id)s AND state = 'queued' AND leader_id IS NULL FOR NO KEY UPDATE"
 _HELD = """
 SELECT lease_token AS token, id AS job_id, cancel_requested FROM job
 WHERE worker_id = %(worker_id)s AND lease_token IS NOT NULL
@@ -108,19 +111,29 @@ async def workers(connection: Connection, within_s: float) -> tuple[Worker, ...]
     return tuple(Worker(**{**row, "lanes": tuple(row["lanes"])}) for row in found)
 
 
-async def claim(rows: PostgresRows, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Lease | None:
-    """Take the next job under a fresh token."""
+async def claim(connection: Connection, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Row | None:
+    """Take the next job under a fresh token; its row. One that others joined is only shown: the rules must take it."""
     arguments = _seen(worker) | {
         "lanes": sorted(set(lanes)),
         "prefer": prefer,
         "mates_bound_s": MATES_BOUND_S,
         "advance_bound_s": ADVANCE_BOUND_S,
     }
-    row = await one(rows.connection, _CLAIM, arguments)
-    if row is None:
-        return None
-    await start_followers(rows, row)
+    return await one(connection, _CLAIM, arguments)
+
+
+def lease_of(row: Row) -> Lease:
+    """The lease of a row that was claimed."""
     return Lease(token=row["lease_token"], job=to_job(row))
+
+
+async def claim_by_rules(rows: PostgresRows, job_id: UUID, worker: Worker) -> Lease | None:
+    """Take a job that others joined; None where somebody else was quicker."""
+    job = await one(rows.connection, _CHOSEN, {"id": job_id})
+    if job is None:
+        return None
+    token = (await sole(rows.connection, "SELECT nextval('lease_token') AS token", {}))["token"]
+    return await reaper.start(rows, job, token, worker.id)
 
 
 async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:

@@ -1,4 +1,4 @@
-"""The end of a render: in one statement where no job joined it, else by the rules."""
+"""The end of a render: in one statement where no job joined it, the rules do the rest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import msgspec
 from psycopg.types.json import Jsonb
 
 from jobstore.job import CacheOutcome
-from jobstore.postgres.columns import one
-from jobstore.postgres.rows import PostgresRows
+from jobstore.postgres.columns import Connection, one
 from jobstore.protocol import Finish, Settled
-from jobstore.rules import settle
 from jobstore.rules.rows import to_job
 
 # The same as ``settle.finish`` for a job that nobody joined. The lock comes first: a job that joins meanwhile is waited
@@ -35,6 +33,12 @@ given AS (
         (index integer, key text, seed bigint, width integer, height integer, sha256 text, size_bytes bigint,
          media_type text)
 ),
+replaced AS (
+    INSERT INTO doomed_output (key)
+    SELECT DISTINCT picture ->> 'key' FROM done JOIN cache_entry USING (fingerprint)
+    CROSS JOIN jsonb_array_elements(pictures) AS picture WHERE %(rendered)s AND request ->> 'cache' <> 'off'
+    ON CONFLICT (key) DO UPDATE SET doomed_at = clock_timestamp()
+),
 remembered AS (
     INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
     SELECT fingerprint, seedless_fingerprint, %(pictures)s FROM done
@@ -58,8 +62,8 @@ SELECT * FROM done
 """
 
 
-async def finish(rows: PostgresRows, token: int, result: Finish) -> Settled | None:
-    """The job has its pictures, and so have those that joined."""
+async def finish(connection: Connection, token: int, result: Finish) -> Settled | None:
+    """The job has its pictures; None where the token is old, or where others joined and the rules are needed."""
     arguments = {
         "token": token,
         "rendered": result.cache is CacheOutcome.MISS,
@@ -69,7 +73,5 @@ async def finish(rows: PostgresRows, token: int, result: Finish) -> Settled | No
         "warnings": Jsonb(list(result.warnings)),
         "pictures": Jsonb(msgspec.to_builtins(result.pictures)),
     }
-    row = await one(rows.connection, _FINISH, arguments)
-    if row is not None:
-        return Settled(job=to_job(row, result.pictures))
-    return await settle.finish(rows, token, result)
+    row = await one(connection, _FINISH, arguments)
+    return None if row is None else Settled(job=to_job(row, result.pictures))

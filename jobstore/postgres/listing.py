@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from jobstore.errors import JobNotFoundError
-from jobstore.job import Job
+from jobstore.job import Job, JobState
 from jobstore.postgres.columns import Connection, every, one
 from jobstore.postgres.rows import pictures_of
 from jobstore.postgres.standing import standing
 from jobstore.protocol import JobFilter, JobPage, RedriveFilter
 from jobstore.rules.cursors import decoded, encoded
-from jobstore.rules.rows import to_job
+from jobstore.rules.rows import Row, to_job
 
 _LIST = """
 SELECT * FROM any_job
@@ -57,6 +57,12 @@ async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
         jobs=tuple(to_job(row, found.get(row["id"], ())) for row in rows),
         next_cursor=encoded(rows[-1]["seq"]) if more else None,
     )
+
+
+async def told(connection: Connection, row: Row) -> Job:
+    """The job of a row that was just written, with its pictures and its place in the queue."""
+    found = await pictures_of(connection, [row["id"]]) if row["state"] == JobState.SUCCEEDED else {}
+    return to_job(row, found.get(row["id"], ()), await standing(connection, row))
 
 
 async def letters(connection: Connection, where: RedriveFilter, limit: int) -> list[UUID]:

@@ -58,11 +58,6 @@ async def find_cached(connection: Connection, column: str, value: str) -> Cached
     return CachedPictures(fingerprint=row["fingerprint"], pictures=pictures, created_at=row["created_at"])
 
 
-async def forget_cached(connection: Connection, fingerprint: str) -> None:
-    """Drop a cache entry."""
-    await connection.execute("DELETE FROM cache_entry WHERE fingerprint = %s", [fingerprint])
-
-
 async def create_key(
     connection: Connection, name: str, secret_hash: str, hint: str, admin: bool, weight: float
 ) -> ApiKey:

@@ -32,6 +32,12 @@ INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
 VALUES (%(fingerprint)s, %(seedless_fingerprint)s, %(pictures)s)
 ON CONFLICT (fingerprint) DO UPDATE SET pictures = EXCLUDED.pictures, created_at = clock_timestamp()
 """
+_FORGET = """
+WITH gone AS (DELETE FROM cache_entry WHERE fingerprint = %(fingerprint)s RETURNING pictures)
+INSERT INTO doomed_output (key)
+SELECT DISTINCT picture ->> 'key' FROM gone CROSS JOIN jsonb_array_elements(pictures) AS picture
+ON CONFLICT (key) DO UPDATE SET doomed_at = clock_timestamp()
+"""
 # A key that has grown too old is taken over, and so is any key by a first try. Whoever comes at the same time waits.
 _REPLAY = """
 INSERT INTO replay (scope, key, body_sha256, job_id, expires_at)
@@ -73,8 +79,12 @@ class PostgresRows:
     async def lock_job(self, job_id: UUID) -> Row | None:
         query = "SELECT 1 FROM job WHERE id = (SELECT leader_id FROM job WHERE id = %(id)s) FOR UPDATE"
         await self.connection.execute(query, {"id": job_id})
-        found = await one(self.connection, "SELECT * FROM job WHERE id = %(id)s FOR UPDATE", {"id": job_id})
-        return found or await one(self.connection, "SELECT * FROM job_archive WHERE id = %(id)s", {"id": job_id})
+        # Where it is put away meanwhile, or brought back, the next look finds it.
+        for table in ("job", "job_archive", "job"):
+            found = await one(self.connection, f"SELECT * FROM {table} WHERE id = %(id)s FOR UPDATE", {"id": job_id})
+            if found is not None:
+                return found
+        return None
 
     async def lock_held(self, token: int) -> Row | None:
         # A lease that goes over to another job while this waits for the lock is found at the second look.
@@ -132,6 +142,7 @@ class PostgresRows:
 
     async def remember(self, row: Row, pictures: Sequence[Picture]) -> None:
         names = {name: row[name] for name in ("fingerprint", "seedless_fingerprint")}
+        await forget_cached(self.connection, row["fingerprint"])
         await self.connection.execute(_CACHE, names | {"pictures": Jsonb(msgspec.to_builtins(pictures))})
 
     async def device_of(self, worker_id: UUID | None) -> str:
@@ -191,3 +202,8 @@ async def pictures_of(connection: Connection, ids: Sequence[UUID]) -> dict[UUID,
     for row in await every(connection, query, {"ids": list(ids)}):
         found.setdefault(row.pop("job_id"), []).append(Picture(**row))
     return found
+
+
+async def forget_cached(connection: Connection, fingerprint: str) -> None:
+    """Drop a cache entry; its pictures are doomed unless something else points at them."""
+    await connection.execute(_FORGET, {"fingerprint": fingerprint})

@@ -8,12 +8,11 @@ from uuid import UUID
 
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.ledger import Balance, UsageRow
-from jobstore.postgres import claims, lanes, listing, reads, retention, sweep
+from jobstore.postgres import claims, lanes, listing, reads, retention, submit, sweep
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.migrate import check_current, migrate
-from jobstore.postgres.rows import PostgresRows
-from jobstore.postgres.submit import submit
+from jobstore.postgres.rows import PostgresRows, forget_cached
 from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
@@ -63,17 +62,20 @@ class PostgresStore(RuledStore[PostgresRows]):
         return await self._transactions.run(work)
 
     async def _on(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        return await self._transactions.run(lambda rows: work(rows.connection))
+        return await self._transactions.plainly(work)
 
     async def migrate(self) -> tuple[str, ...]:
-        return await self._on(migrate)
+        return await self.in_transaction(lambda rows: migrate(rows.connection))
 
     async def ping(self) -> None:
         await self._on(check_current)
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         await self._know_lane(new.lane)
-        return await self.in_transaction(lambda rows: submit(rows, new, pictures))
+        row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
+        if row is None:
+            row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
+        return await self._on(lambda c: listing.told(c, row))
 
     async def _know_lane(self, name: str) -> None:
         """Give a lane its row, once a process."""
@@ -115,16 +117,19 @@ class PostgresStore(RuledStore[PostgresRows]):
         return await self._on(lambda c: reads.find_cached(c, "seedless_fingerprint", seedless_fingerprint))
 
     async def forget_cached(self, fingerprint: str) -> None:
-        await self._on(lambda c: reads.forget_cached(c, fingerprint))
+        await self._on(lambda c: forget_cached(c, fingerprint))
 
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
-        return await self.in_transaction(lambda rows: claims.claim(rows, worker, lanes, prefer))
+        row = await self._on(lambda c: claims.claim(c, worker, lanes, prefer))
+        if row is None or not row["followed"]:
+            return None if row is None else claims.lease_of(row)
+        return await self.in_transaction(lambda rows: claims.claim_by_rules(rows, row["id"], worker))
 
     async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
         return await self._on(lambda c: claims.beat(c, worker, paces))
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
-        return await self.in_transaction(lambda rows: finish(rows, token, result))
+        return await self._on(lambda c: finish(c, token, result)) or await super().finish(token, result)
 
     async def leave(self, worker_id: UUID) -> None:
         await self._on(lambda c: claims.leave(c, worker_id))
@@ -136,12 +141,16 @@ class PostgresStore(RuledStore[PostgresRows]):
             for step in (
                 lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
                 lambda r: sweep.sweep_due(r, limit=limit),
-                lambda r: sweep.sweep_late(r, limit=limit),
                 lambda r: sweep.sweep_unrung(r.connection, ring_again_s=ring_again_s, limit=limit),
             )
         ]
+        late = await self._on(lambda c: sweep.find_late(c, limit=limit))
+        parts += [await self._expire(job_id) for job_id in late]
         await self._on(sweep.count_tenants)
         return reaper.together(parts)
+
+    async def _expire(self, job_id: UUID) -> Swept:
+        return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
     async def counts(self) -> tuple[LaneCount, ...]:
         return await self._on(lanes.counts)

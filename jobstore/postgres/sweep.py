@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from jobstore.postgres.columns import NOBODY, Connection, every, sole
 from jobstore.postgres.rows import PostgresRows
@@ -32,12 +33,12 @@ _LATE = """
 SELECT id FROM job
 WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running')
   AND (lease_token IS NULL OR deadline_at < clock_timestamp() - make_interval(secs => %(grace_s)s))
-ORDER BY deadline_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+ORDER BY deadline_at LIMIT %(limit)s
 """
 _NOT_STARTED = """
 SELECT id FROM job
 WHERE start_by < clock_timestamp() AND started_at IS NULL AND state IN ('scheduled', 'queued')
-ORDER BY start_by LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+ORDER BY start_by LIMIT %(limit)s
 """
 _UNRUNG = """
 WITH unrung AS MATERIALIZED (
@@ -90,14 +91,14 @@ async def sweep_due(rows: PostgresRows, *, limit: int) -> Swept:
     return await reaper.stage(rows, await every(rows.connection, _DUE, {"limit": limit}))
 
 
-async def sweep_late(rows: PostgresRows, *, limit: int) -> Swept:
-    """Fail jobs whose deadline passed."""
+async def find_late(connection: Connection, *, limit: int) -> list[UUID]:
+    """Jobs whose deadline passed."""
     arguments: dict[str, Any] = {"limit": limit, "grace_s": reaper.LATE_GRACE_S}
     late = [
-        *await every(rows.connection, _LATE, arguments),
-        *await every(rows.connection, _NOT_STARTED, arguments),
+        *await every(connection, _LATE, arguments),
+        *await every(connection, _NOT_STARTED, arguments),
     ]
-    return await reaper.expire(rows, [row["id"] for row in late])
+    return [row["id"] for row in late]
 
 
 async def sweep_unrung(connection: Connection, *, ring_again_s: float, limit: int) -> Swept:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
 from psycopg.errors import DeadlockDetected
@@ -21,16 +23,22 @@ T = TypeVar("T")
 
 _TRIES = 10
 _MAX_WAITING = 1000
+_TRUSTED_S = 0.1
 
 
 class Transactions:
     """Runs work in transactions on a pool of connections. Belongs to the event loop that opened it."""
 
     def __init__(self, url: str, max_connections: int, wait_s: float) -> None:
-        """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
+        """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds.
+
+        ``pgbouncer=true`` in the URL's query says that a pooler is in between which may not know prepared statements.
+        """
+        url, pooled = _pooled(url)
         self._url = url
         self._wait_s = wait_s
         self._shielded = Shielded()
+        self._used: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
             min_size=1,
@@ -42,12 +50,12 @@ class Transactions:
                 # Every transaction is opened by name: what a check or a clean-up leaves behind can't take it apart.
                 "autocommit": True,
                 "row_factory": dict_row,
-                "prepare_threshold": None,  # a PgBouncer in between may not know prepared statements
+                "prepare_threshold": None if pooled else 5,
                 "connect_timeout": self._connect_s,
                 "application_name": "safelight",
             },
             configure=_configure,
-            check=AsyncConnectionPool.check_connection,
+            check=self._check,
         )
 
     @property
@@ -72,20 +80,47 @@ class Transactions:
         A caller that is canceled leaves the transaction to end by itself. Lost races (a fingerprint taken meanwhile, a
         deadlock) are run again.
         """
-        return await self._shielded.run(self._persist(work))
+        return await self._shielded.run(self._persist(lambda: self._in_transaction(work)))
 
-    async def _persist(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+    async def plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """The result of ``work`` on a connection where every statement is a transaction of its own.
+
+        For reads, and for writes of one statement: it saves the way to the server and back for BEGIN and COMMIT. A
+        caller that is canceled leaves it to end by itself. A statement that lost a deadlock is run again.
+        """
+        return await self._shielded.run(self._persist(lambda: self._plainly(work)))
+
+    async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
         for _ in range(_TRIES - 1):
             with suppress(LostRaceError, DeadlockDetected):
-                return await self._once(work)
-        return await self._once(work)
+                return await attempt()
+        return await attempt()
 
-    async def _once(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+    async def _plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self._pool.connection() as connection:
+            result = await work(connection)
+            self._used[connection] = time.monotonic()
+            return result
+
+    async def _in_transaction(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
         async with self._pool.connection() as connection, connection.transaction():
             rows = PostgresRows(connection)
             result = await work(rows)
             await rows.flush()
             return result
+
+    async def _check(self, connection: Connection) -> None:
+        """Raise if the connection is dead. One that answered a moment ago is taken for alive."""
+        if time.monotonic() - self._used.get(connection, 0.0) > _TRUSTED_S:
+            await AsyncConnectionPool.check_connection(connection)
+
+
+def _pooled(url: str) -> tuple[str, bool]:
+    """The URL as libpq knows it, and whether a pooler is in between."""
+    place, _, query = url.partition("?")
+    options = query.split("&") if query else []
+    kept = "&".join(option for option in options if not option.startswith("pgbouncer="))
+    return f"{place}?{kept}" if kept else place, "pgbouncer=true" in options
 
 
 async def _configure(connection: Connection) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from jobstore.job import JobError, JobState
@@ -57,22 +58,29 @@ async def stage(rows: Rows, due: Sequence[Row]) -> Swept:
     return Swept(ring=tuple(job["lane"] for job in due), staged=len(due))
 
 
-async def expire(rows: Rows, late: Sequence[UUID]) -> Swept:
-    """Fail jobs whose deadline passed: those that wait, and those that their worker did not end in time."""
-    ring: list[str] = []
-    expired = 0
-    for job_id in late:
-        # Read again: the end of a leader in this batch may have made this one a leader.
-        job = await rows.lock_job(job_id)
-        if job is None or JobState(job["state"]).terminal:
-            continue
-        if job["lease_token"] is not None:
-            await lose(rows, job, _LATE.code)
-        now = await rows.now()
-        error = _LATE if job["deadline_at"] is not None and job["deadline_at"] <= now else _NOT_STARTED
-        ring += await end_now(rows, job, JobState.FAILED, error=error)
-        expired += 1
-    return Swept(ring=tuple(ring), expired=expired)
+async def expire(rows: Rows, job_id: UUID) -> Swept:
+    """Fail a job whose deadline passed: one that waits, or that its worker did not end in time.
+
+    One a transaction: a job that joined is locked after its leader, and several of them can't all be.
+    """
+    job = await rows.lock_job(job_id)
+    error = None if job is None else _lateness(job, await rows.now())
+    if job is None or error is None:
+        return Swept()
+    if job["lease_token"] is not None:
+        await lose(rows, job, error.code)
+    return Swept(ring=await end_now(rows, job, JobState.FAILED, error=error), expired=1)
+
+
+def _lateness(job: Row, now: datetime) -> JobError | None:
+    """What a job is late for; None where it is not, or not any more."""
+    if JobState(job["state"]).terminal:
+        return None
+    grace = timedelta(seconds=0.0 if job["lease_token"] is None else LATE_GRACE_S)
+    if job["deadline_at"] is not None and job["deadline_at"] + grace < now:
+        return _LATE
+    waits = job["started_at"] is None and job["state"] != JobState.RUNNING
+    return _NOT_STARTED if waits and job["start_by"] is not None and job["start_by"] < now else None
 
 
 async def start(rows: Rows, job: Row, token: int, worker_id: UUID) -> Lease:

@@ -35,7 +35,7 @@ async def replayed(rows: Rows, new: NewJob) -> Row | None:
 
 async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | None:
     """The job that an idempotency key made. Raises ReplayMismatchError, ReplayGoneError."""
-    known = await rows.replay_of(key_id, replay.key)
+    known = None if replay.renew else await rows.replay_of(key_id, replay.key)
     if known is None:
         return None
     if known["body_sha256"] != replay.body_sha256:

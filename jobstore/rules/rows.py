@@ -60,7 +60,7 @@ class Rows(Protocol):
         """The store's clock."""
 
     async def lock_job(self, job_id: UUID) -> Row | None:
-        """The job's row, after its leader's. A finished one may have been put away, and is then not locked."""
+        """The job's row, after its leader's, wherever it is kept."""
 
     async def lock_held(self, token: int) -> Row | None:
         """The job that is held under ``token``."""

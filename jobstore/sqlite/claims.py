@@ -25,8 +25,7 @@ state = 'queued' AND leader_id IS NULL AND lane = :lane AND (deadline_at IS NULL
 AND (start_by IS NULL OR started_at IS NOT NULL OR start_by > :now)
 """
 _HEAD = f"""
-SELECT * FROM job WHERE {_WAITING}
-AND NOT EXISTS (SELECT 1 FROM lane WHERE name = :lane AND paused_at IS NOT NULL)
+SELECT job.*, served_at FROM job JOIN lane ON lane.name = job.lane AND lane.paused_at IS NULL WHERE {_WAITING}
 ORDER BY rank_at, seq LIMIT 1
 """
 _MATE = f"""
@@ -47,7 +46,8 @@ async def claim(rows: SqliteRows, worker: Worker, lanes: Sequence[str], prefer: 
     found = [head for head in heads if head is not None]
     if not found:
         return None
-    job = min(found, key=lambda head: (head["rank_at"], head["seq"]))
+    # Lanes have clocks of their own, so a worker of several takes from them in turn.
+    job = min(found, key=lambda head: (head["served_at"] is not None, head["served_at"], head["seq"]))
     if prefer is not None and job["batch_key"] != prefer:
         job = await _mate(rows.database, job, prefer) or job
     await _advance(rows.database, job)
@@ -68,7 +68,8 @@ async def _advance(database: Database, job: Row) -> None:
     if lane is not None:
         virtual_s = advanced(lane["virtual_s"], job["start_tag"], job["share_s"], lane["tenants"])
         values = {"lane": job["lane"], "virtual_s": virtual_s}
-        await database.execute("UPDATE lane SET virtual_s = :virtual_s WHERE name = :lane", values)
+        query = "UPDATE lane SET virtual_s = :virtual_s, served_at = :now WHERE name = :lane"
+        await database.execute(query, values | {"now": now()})
 
 
 async def _see(database: Database, worker: Worker) -> None:

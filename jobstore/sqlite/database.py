@@ -27,7 +27,7 @@ _UUIDS = frozenset({"id", "job_id", "key_id", "leader_id", "worker_id"})
 _INSTANTS = frozenset(
     {
         "at", "created_at", "deadline_at", "doomed_at", "expires_at", "finished_at", "paused_at", "revoked_at",
-        "rung_at", "seen_at", "start_at", "start_by", "started_at",
+        "rung_at", "seen_at", "served_at", "start_at", "start_by", "started_at",
     }
 )  # fmt: skip
 _AMOUNTS = frozenset({"price", "reserved", "charged", "gpu_seconds"})

@@ -47,11 +47,6 @@ async def find_cached(database: Database, column: str, value: str) -> CachedPict
     return CachedPictures(fingerprint=row["fingerprint"], pictures=pictures, created_at=row["created_at"])
 
 
-async def forget_cached(database: Database, fingerprint: str) -> None:
-    """Drop a cache entry."""
-    await database.execute("DELETE FROM cache_entry WHERE fingerprint = :value", {"value": fingerprint})
-
-
 async def create_key(database: Database, name: str, secret_hash: str, hint: str, admin: bool, weight: float) -> ApiKey:
     """Insert a key."""
     row: dict[str, Any] = {"id": uuid7(), "name": name, "hint": hint, "admin": admin, "weight": weight}

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from jobstore.retention import DOOMED_GRACE_S, Ages, Purged
 from jobstore.rules.rows import Row
 from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.rows import doom
 
-_DOOM = """
-INSERT INTO doomed_output (key, doomed_at) VALUES (:key, :now)
-ON CONFLICT (key) DO UPDATE SET doomed_at = excluded.doomed_at
-"""
 _OLD = {
     "jobs": "SELECT id FROM job WHERE finished_at < :before ORDER BY finished_at LIMIT :limit",
     "events": "SELECT seq FROM (SELECT seq, at FROM job_event ORDER BY seq LIMIT :limit) WHERE at < :before",
@@ -35,7 +32,7 @@ async def purge(database: Database, ages: Ages, limit: int) -> Purged:
             continue
         old = await database.every(query, {"before": now() - round(1e6 * age_s), "limit": limit})
         doomed = {key for row in old for key in await _delete(database, kind, row)}
-        await _doom(database, doomed)
+        await doom(database, sorted(doomed))
         counts["pictures" if kind == "outputs" else kind] = len(old)
         counts["doomed"] += len(doomed)
     await database.execute("DELETE FROM replay WHERE expires_at < :now", {"now": now()})
@@ -67,11 +64,6 @@ async def _delete(database: Database, kind: str, row: Row) -> list[str]:
     table = {"events": "job_event", "usage": "usage"}[kind]
     await database.execute(f"DELETE FROM {table} WHERE seq = :seq", row)
     return []
-
-
-async def _doom(database: Database, keys: set[str]) -> None:
-    for key in sorted(keys):
-        await database.execute(_DOOM, {"key": key, "now": now()})
 
 
 async def doomed(database: Database, limit: int) -> tuple[str, ...]:

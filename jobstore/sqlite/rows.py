@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,11 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
 _IN_FLIGHT = f"SELECT * FROM job WHERE fingerprint = :fingerprint AND joinable AND leader_id IS NULL AND {_LIVE}"
 _PICTURE = "SELECT job_id, [index], key, seed, width, height, sha256, size_bytes, media_type FROM picture"
+
+_DOOM = """
+INSERT INTO doomed_output (key, doomed_at) VALUES (:key, :now)
+ON CONFLICT (key) DO UPDATE SET doomed_at = excluded.doomed_at
+"""
 
 
 class SqliteRows:
@@ -117,7 +122,7 @@ class SqliteRows:
 
     async def remember(self, row: Row, pictures: Sequence[Picture]) -> None:
         fingerprint = {"fingerprint": row["fingerprint"]}
-        await self.database.execute("DELETE FROM cache_entry WHERE fingerprint = :fingerprint", fingerprint)
+        await forget_cached(self.database, row["fingerprint"])
         entry = {
             **fingerprint,
             "seedless_fingerprint": row["seedless_fingerprint"],
@@ -202,3 +207,17 @@ def _instant(value: Any, instant: int) -> Any:
     if value is NOW:
         return instant
     return instant + round(1e6 * value.seconds) if isinstance(value, In) else value
+
+
+async def forget_cached(database: Database, fingerprint: str) -> None:
+    """Drop a cache entry; its pictures are doomed unless something else points at them."""
+    values = {"fingerprint": fingerprint}
+    keys = await database.every("SELECT key FROM cache_picture WHERE fingerprint = :fingerprint", values)
+    await doom(database, [row["key"] for row in keys])
+    await database.execute("DELETE FROM cache_entry WHERE fingerprint = :fingerprint", values)
+
+
+async def doom(database: Database, keys: Iterable[str]) -> None:
+    """Put keys of outputs down as doomed, from now on."""
+    for key in keys:
+        await database.execute(_DOOM, {"key": key, "now": now()})

@@ -31,7 +31,7 @@ from jobstore.rules.store import RuledStore
 from jobstore.sqlite import claims, lanes, listing, reads, retention, sweep
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.migrate import check_current, migrate
-from jobstore.sqlite.rows import SqliteRows
+from jobstore.sqlite.rows import SqliteRows, forget_cached
 
 T = TypeVar("T")
 
@@ -115,7 +115,7 @@ class SqliteStore(RuledStore[SqliteRows]):
         return await self._read(lambda d: reads.find_cached(d, "seedless_fingerprint", seedless_fingerprint))
 
     async def forget_cached(self, fingerprint: str) -> None:
-        await self._write(lambda d: reads.forget_cached(d, fingerprint))
+        await self._write(lambda d: forget_cached(d, fingerprint))
 
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
         return await self.in_transaction(lambda rows: claims.claim(rows, worker, lanes, prefer))
@@ -133,12 +133,16 @@ class SqliteStore(RuledStore[SqliteRows]):
             for step in (
                 lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
                 lambda r: sweep.sweep_due(r, limit=limit),
-                lambda r: sweep.sweep_late(r, limit=limit),
                 lambda r: sweep.sweep_unrung(r.database, ring_again_s=ring_again_s, limit=limit),
             )
         ]
+        late = await self._read(lambda c: sweep.find_late(c, limit=limit))
+        parts += [await self._expire(job_id) for job_id in late]
         await self._write(sweep.count_tenants)
         return reaper.together(parts)
+
+    async def _expire(self, job_id: UUID) -> Swept:
+        return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
     async def counts(self) -> tuple[LaneCount, ...]:
         return await self._read(lanes.counts)

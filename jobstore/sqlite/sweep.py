@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from jobstore.protocol import Swept
 from jobstore.rules import reaper
 from jobstore.sqlite.database import Database, now
@@ -49,10 +51,10 @@ async def sweep_due(rows: SqliteRows, *, limit: int) -> Swept:
     return await reaper.stage(rows, await rows.database.every(_DUE, {"now": now(), "limit": limit}))
 
 
-async def sweep_late(rows: SqliteRows, *, limit: int) -> Swept:
-    """Fail jobs whose deadline passed."""
+async def find_late(database: Database, *, limit: int) -> list[UUID]:
+    """Jobs whose deadline passed."""
     values = {"now": now(), "grace": _ago(reaper.LATE_GRACE_S), "limit": limit}
-    return await reaper.expire(rows, [row["id"] for row in await rows.database.every(_LATE, values)])
+    return [row["id"] for row in await database.every(_LATE, values)]
 
 
 async def sweep_unrung(database: Database, *, ring_again_s: float, limit: int) -> Swept:

@@ -11,6 +11,7 @@ import pytest
 from psycopg.rows import dict_row
 
 from jobstore.job import JobError
+from jobstore.ledger import Spent
 from jobstore.postgres.store import PostgresStore
 from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_worker, rendered, result
 
@@ -32,10 +33,10 @@ async def test_usage_has_a_row_for_each_settled_attempt(store: PostgresStore, da
     await store.submit(new_job())
     lease = await claimed(store, worker)
     await store.cancel(lease.job.id)
-    await store.canceled(lease.token, Decimal("0.1"))
+    await store.canceled(lease.token, Spent(gpu_seconds=Decimal("0.1"), device="cpu"))
     usage = rows(database, "SELECT attempt, outcome, charged, gpu_seconds, dimensions FROM usage ORDER BY seq")
     assert [(row["attempt"], row["outcome"], row["charged"]) for row in usage] == [
-        (1, "queued", NOTHING),
+        (1, "failed", NOTHING),
         (2, "succeeded", PRICE),
         (2, "succeeded", NOTHING),
         (1, "canceled", NOTHING),

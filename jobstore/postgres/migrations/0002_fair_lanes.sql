@@ -6,7 +6,8 @@ CREATE TABLE lane (
     paused_at  timestamptz,
     reason     text NOT NULL DEFAULT '',
     virtual_s  double precision NOT NULL DEFAULT 0,
-    tenants    integer NOT NULL DEFAULT 1
+    tenants    integer NOT NULL DEFAULT 1,
+    served_at  timestamptz
 ) WITH (fillfactor = 50);
 INSERT INTO lane (name, virtual_s) SELECT DISTINCT lane, extract(epoch FROM clock_timestamp()) FROM job;
 

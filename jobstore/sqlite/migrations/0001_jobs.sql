@@ -29,7 +29,8 @@ CREATE TABLE lane (
     paused_at  INTEGER,
     reason     TEXT NOT NULL DEFAULT '',
     virtual_s  REAL NOT NULL DEFAULT 0,
-    tenants    INTEGER NOT NULL DEFAULT 1
+    tenants    INTEGER NOT NULL DEFAULT 1,
+    served_at  INTEGER
 );
 
 CREATE TABLE job (
