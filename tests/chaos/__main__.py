@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -20,6 +21,7 @@ from tests.chaos.soak import Outcome, Soak, Standing, run_soak
 def main() -> int:
     """Read the command line, run the soak and tell what came of it."""
     arguments = _parser().parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # so that everything is put down
     plan = Plan(
         apis=arguments.apis,
         workers=arguments.workers,

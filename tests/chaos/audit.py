@@ -57,6 +57,7 @@ class Findings:
         counts = {
             "lost": self.lost,
             "doubled": self.doubled,
+            "submitted twice under one key": self.submitted_twice,
             "charged twice": self.charged_twice,
             "charged wrongly": self.charged_wrongly,
             "ended otherwise than expected": self.unexpected,

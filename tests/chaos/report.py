@@ -11,9 +11,9 @@ from tests.chaos.soak import Outcome
 
 
 def failed(outcome: Outcome) -> bool:
-    """True when a promise was broken: something lost, doubled or charged twice."""
+    """True when a promise was broken: something lost, doubled or charged twice, be it by a submit sent again."""
     findings = outcome.findings
-    return bool(findings.lost or findings.doubled or findings.charged_twice)
+    return bool(findings.lost or findings.doubled or findings.charged_twice or findings.submitted_twice)
 
 
 def print_report(outcome: Outcome, console: Console) -> None:
