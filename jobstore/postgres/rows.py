@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
 from jobstore.job import NewJob, Picture
@@ -77,14 +78,34 @@ class PostgresRows:
         return now
 
     async def lock_job(self, job_id: UUID) -> Row | None:
-        query = "SELECT 1 FROM job WHERE id = (SELECT leader_id FROM job WHERE id = %(id)s) FOR UPDATE"
-        await self.connection.execute(query, {"id": job_id})
+        leader = await one(self.connection, "SELECT leader_id AS id FROM job WHERE id = %(id)s", {"id": job_id})
+        while leader is not None and leader["id"] is not None:
+            row = await self._lock_after(leader["id"], job_id)
+            if row is None or row["leader_id"] in (leader["id"], None):
+                return row
+            leader = {"id": row["leader_id"]}
+        return await self._lock_anywhere(job_id)
+
+    async def _lock_after(self, leader_id: UUID, job_id: UUID) -> Row | None:
+        """Lock the leader, then the job. Where the job has another leader by then, both locks are let go again."""
+        row = None
+        async with self.connection.transaction() as attempt:
+            await self.connection.execute("SELECT 1 FROM job WHERE id = %(id)s FOR UPDATE", {"id": leader_id})
+            row = await self._lock_anywhere(job_id)
+            if row is not None and row["leader_id"] not in (leader_id, None):
+                raise Rollback(attempt)
+        return row
+
+    async def _lock_anywhere(self, job_id: UUID) -> Row | None:
         # Where it is put away meanwhile, or brought back, the next look finds it.
         for table in ("job", "job_archive", "job"):
             found = await one(self.connection, f"SELECT * FROM {table} WHERE id = %(id)s FOR UPDATE", {"id": job_id})
             if found is not None:
                 return found
         return None
+
+    async def read_job(self, job_id: UUID) -> Row | None:
+        return await one(self.connection, "SELECT * FROM any_job WHERE id = %(id)s", {"id": job_id})
 
     async def lock_held(self, token: int) -> Row | None:
         # A lease that goes over to another job while this waits for the lock is found at the second look.

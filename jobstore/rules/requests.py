@@ -40,7 +40,7 @@ async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | 
         return None
     if known["body_sha256"] != replay.body_sha256:
         raise ReplayMismatchError("the idempotency key was used for another request")
-    row = await rows.lock_job(known["job_id"])
+    row = await rows.read_job(known["job_id"])
     if row is None:
         raise ReplayGoneError("the job of this idempotency key has been deleted by age")
     return row
@@ -105,7 +105,7 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
             await write(rows, [row], lambda _: {"cancel_requested": True})
         else:
             ring = await end_now(rows, row, JobState.CANCELED)
-    return Settled(job=await job_of(rows, await _found(rows, job_id)), ring=ring)
+    return Settled(job=await job_of(rows, await rows.read_job(job_id) or row), ring=ring)
 
 
 async def retry(rows: Rows, job_id: UUID) -> Settled:

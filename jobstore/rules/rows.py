@@ -62,6 +62,9 @@ class Rows(Protocol):
     async def lock_job(self, job_id: UUID) -> Row | None:
         """The job's row, after its leader's, wherever it is kept."""
 
+    async def read_job(self, job_id: UUID) -> Row | None:
+        """The row of a job that this transaction has locked, or that need not be."""
+
     async def lock_held(self, token: int) -> Row | None:
         """The job that is held under ``token``."""
 

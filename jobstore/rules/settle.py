@@ -146,7 +146,7 @@ def usage_of(lease: Row, job: Row, outcome: Outcome, spent: Spent, error_code: s
 
 
 async def _settled(rows: Rows, job: Row, ring: tuple[str, ...]) -> Settled:
-    row = await rows.lock_job(job["id"])
+    row = await rows.read_job(job["id"])
     if row is None:
         raise LookupError(f"job {job['id']} left its store in the middle of a transaction")
     return Settled(job=await job_of(rows, row), ring=ring)

@@ -39,6 +39,9 @@ class SqliteRows:
     async def lock_job(self, job_id: UUID) -> Row | None:
         return await self.database.one("SELECT * FROM job WHERE id = :id", {"id": job_id})
 
+    async def read_job(self, job_id: UUID) -> Row | None:
+        return await self.lock_job(job_id)
+
     async def lock_held(self, token: int) -> Row | None:
         return await self.database.one("SELECT * FROM job WHERE lease_token = :token", {"token": token})
 
