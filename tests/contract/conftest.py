@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
+from jobstore.sqlite.store import SqliteStore
 
 
-@pytest.fixture(params=["postgresql"])
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the whole schema, to be copied."""
+    file = tmp_path_factory.mktemp("sqlite") / "store.db"
+
+    async def migrate() -> None:
+        store = SqliteStore(f"sqlite:///{file}")
+        await store.open()
+        await store.migrate()
+        await store.close()
+
+    asyncio.run(migrate())
+    return file
+
+
+@pytest.fixture
+def sqlite_url(migrated_file: Path, tmp_path: Path) -> str:
+    """The URL of a fresh file with the whole schema."""
+    return f"sqlite:///{shutil.copy(migrated_file, tmp_path / 'store.db')}"
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
 def make_store(request: pytest.FixtureRequest) -> Callable[[], JobStore]:
     """Makes unopened stores that share one empty place, as several processes would."""
+    if request.param == "sqlite":
+        file = request.getfixturevalue("sqlite_url")
+        return lambda: SqliteStore(file)
     url = request.getfixturevalue("database")
-    factories: dict[str, Callable[[], JobStore]] = {"postgresql": lambda: PostgresStore(url, max_connections=4)}
-    return factories[request.param]
+    return lambda: PostgresStore(url, max_connections=4)
 
 
 @pytest.fixture
@@ -36,3 +63,16 @@ async def stores(make_store: Callable[[], JobStore]) -> AsyncIterator[tuple[JobS
 def store(stores: tuple[JobStore, ...]) -> JobStore:
     """One of them."""
     return stores[0]
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doomed pictures may be deleted at once."""
+    for room in ("postgres", "sqlite"):
+        monkeypatch.setattr(f"jobstore.{room}.retention.DOOMED_GRACE_S", 0.0)
+
+
+@pytest.fixture
+def archive_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A purge moves away all that has ended."""
+    monkeypatch.setattr("jobstore.postgres.retention.ARCHIVE_AFTER_S", 0.0)

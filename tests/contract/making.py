@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import psycopg
+
 from jobstore.ids import uuid7
-from jobstore.job import CacheOutcome, Job, JobRequest, NewJob, Picture, PictureFormat
+from jobstore.job import CacheOutcome, Job, JobError, JobRequest, NewJob, Picture, PictureFormat, Replay
 from jobstore.outputs import picture_key
-from jobstore.protocol import Finish, JobStore, Lease, Swept, Worker
+from jobstore.protocol import Finish, JobStore, Lease, Pace, Swept, Worker
 
 PRICE = Decimal("0.002")
 NOTHING = Decimal(0)
+REFUSED = (psycopg.IntegrityError, sqlite3.IntegrityError)  # what a database says to a row that it can't hold
 LANE = "default"
 
 
-def new_job(fingerprint: str | None = None, *, lane: str = LANE, price: Decimal = PRICE, **request: Any) -> NewJob:
-    """A job of 64x64 pixels; with its own fingerprint unless one is named."""
+def new_job(
+    fingerprint: str | None = None,
+    *,
+    lane: str = LANE,
+    price: Decimal = PRICE,
+    currency: str = "USD",
+    key_id: UUID | None = None,
+    weight: float = 1.0,
+    replay: Replay | None = None,
+    max_attempts: int = 3,
+    **request: Any,
+) -> NewJob:
+    """A job of 64x64 pixels in four steps; with its own fingerprint unless one is named."""
     job_id = uuid7()
     own = fingerprint or f"f-{job_id}"
     fields: dict[str, Any] = {
@@ -37,8 +52,12 @@ def new_job(fingerprint: str | None = None, *, lane: str = LANE, price: Decimal 
         fingerprint=own,
         seedless_fingerprint=f"seedless-{own}",
         price=price,
-        currency="USD",
+        currency=currency,
+        max_attempts=max_attempts,
         dimensions={"team": "a"},
+        key_id=key_id,
+        weight=weight,
+        replay=replay,
     )
 
 
@@ -88,6 +107,25 @@ async def rendered(store: JobStore, worker: Worker) -> Job:
     settled = await store.finish(lease.token, result(lease))
     assert settled is not None
     return settled.job
+
+
+async def take(store: JobStore, count: int, lanes: Sequence[str] = (LANE,)) -> list[UUID]:
+    """The ids of the next jobs in the order in which one worker claims them."""
+    worker = new_worker(*lanes)
+    return [(await claimed(store, worker, lanes)).job.id for _ in range(count)]
+
+
+async def failed(store: JobStore, worker: Worker, code: str = "render_failed", lanes: Sequence[str] = (LANE,)) -> Job:
+    """The next job, failed for good."""
+    lease = await claimed(store, worker, lanes)
+    settled = await store.fail(lease.token, JobError(code=code, message="it broke"))
+    assert settled is not None
+    return settled.job
+
+
+async def measure(store: JobStore, worker: Worker, step_s: float) -> None:
+    """Let the worker have measured so many seconds a step for what ``new_job`` asks for."""
+    await store.beat(worker, [Pace(model="m", width=64, height=64, device=worker.device, step_s=step_s)])
 
 
 async def sweep(store: JobStore, *, lease_s: float = 60, ring_again_s: float = 60, max_rescues: int = 3) -> Swept:

@@ -10,6 +10,7 @@ import pytest
 
 from jobstore.errors import IllegalTransitionError, JobNotFoundError
 from jobstore.job import CacheOutcome, JobError, JobState
+from jobstore.ledger import Spent
 from jobstore.protocol import JobFilter, JobStore
 from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_worker, rendered, result, states_told, sweep
 
@@ -244,7 +245,7 @@ async def test_a_running_job_is_canceled_by_its_worker(store: JobStore) -> None:
     assert (asked.state, asked.cancel_requested) == (JobState.RUNNING, True)
     [held] = await store.beat(worker)
     assert (held.token, held.job_id, held.cancel_requested) == (lease.token, job.id, True)
-    settled = await store.canceled(lease.token, Decimal("0.25"))
+    settled = await store.canceled(lease.token, Spent(gpu_seconds=Decimal("0.25"), device="cpu"))
     assert settled is not None
     assert (settled.job.state, settled.job.charged, settled.job.reserved) == (JobState.CANCELED, NOTHING, NOTHING)
     assert await store.beat(worker) == ()

@@ -1,0 +1,495 @@
+"""Random lives, the same on every store and on the plain one: after each step all of them tell the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+from uuid import UUID
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from jobstore.errors import JobStoreError
+from jobstore.ids import uuid7
+from jobstore.job import CacheMode, CacheOutcome, Job, JobError, JobState, NewJob, Picture, PictureFormat, Replay
+from jobstore.ledger import Spent, UsageRow
+from jobstore.postgres.store import PostgresStore
+from jobstore.protocol import Finish, JobFilter, JobStore, RedriveFilter, Settled
+from jobstore.retention import Ages
+from jobstore.sqlite.store import SqliteStore
+from tests.contract.making import new_job, new_worker, pictures
+from tests.contract.plain import PlainJob, PlainStore, PlainUsage, Refused
+
+T = TypeVar("T")
+
+LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
+PROFILE = settings(
+    max_examples=2000 if LONG else 60,
+    stateful_step_count=60 if LONG else 30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+
+KEYS = (None, uuid7(), uuid7())
+WEIGHTS = {KEYS[0]: 1.0, KEYS[1]: 1.0, KEYS[2]: 2.0}
+LANES = ("a", "b")
+WORKERS = tuple(new_worker(*LANES) for _ in range(2))
+FAR = timedelta(days=1)
+LONG_AGO_S = -3600.0  # of a deadline: it has passed, and the time of grace for a render that is under way too
+GPU = Decimal("0.5")
+CODES = ("render_failed", "deadline_exceeded")
+
+COMPARED = (
+    "state", "cache", "leader", "reserved", "charged", "gpu_seconds", "attempts", "rescues", "cancel_requested",
+    "error", "started", "worker", "pictures",
+)  # fmt: skip
+
+fingerprints = st.integers(0, 3)
+numbers = st.integers(0, 1_000)
+prices = st.sampled_from([Decimal("0.002"), Decimal("1.000000001"), Decimal(0)])
+replays = st.none() | st.builds(
+    Replay, key=st.sampled_from("xy"), body_sha256=st.sampled_from(["one", "other"]), renew=st.booleans()
+)
+
+
+KEPT = ("schema_migration", "lane", "counter")
+FRESH_LANES = "UPDATE lane SET paused_at = NULL, reason = '', virtual_s = 0, tenants = 1, served_at = NULL"
+
+
+class Places:
+    """Where the stores keep their rows, and how these are cleared between two lives."""
+
+    def __init__(self, runner: asyncio.Runner, url: str, file: str) -> None:
+        """Opens both stores."""
+        self.runner, self.url, self.file = runner, url, file
+        self.stores: tuple[JobStore, ...] = (PostgresStore(url, max_connections=2), SqliteStore(file))
+        self.run(lambda store: store.open())
+
+    def run(self, call: Callable[[JobStore], Awaitable[T]]) -> list[T]:
+        """What the stores answer, in their order."""
+
+        async def both() -> list[T | BaseException]:
+            # All are waited for: a transaction that is left open would keep others out.
+            return await asyncio.gather(*(call(store) for store in self.stores), return_exceptions=True)
+
+        answers = []
+        for answer in self.runner.run(both()):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def clear(self) -> None:
+        """Leave the schema and nothing in it but the lanes, which stores remember to have made: those start anew."""
+        with psycopg.connect(self.url, autocommit=True) as postgres:
+            tables = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> ALL (%s)"
+            names = ", ".join(row[0] for row in postgres.execute(tables, [list(KEPT)]))
+            postgres.execute(f"TRUNCATE {names}".encode())
+            postgres.execute(FRESH_LANES.encode())
+        with closing(sqlite3.connect(self.file.removeprefix("sqlite:///"), timeout=10)) as lite, lite:
+            for (name,) in lite.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+                if name not in KEPT and not name.startswith("sqlite_"):
+                    lite.execute(f"DELETE FROM {name}")
+            lite.execute(FRESH_LANES)
+
+
+def fields(job: Job) -> dict[str, Any]:
+    """What is compared of a real job."""
+    return {
+        "state": job.state,
+        "cache": job.cache,
+        "leader": job.leader_id,
+        "reserved": job.reserved,
+        "charged": job.charged,
+        "gpu_seconds": job.gpu_seconds,
+        "attempts": job.attempts,
+        "rescues": job.rescues,
+        "cancel_requested": job.cancel_requested,
+        "error": job.error.code if job.error else None,
+        "started": job.started_at is not None,
+        "ended": job.finished_at is not None,
+        "worker": job.worker_id,
+        "pictures": job.pictures,
+    }
+
+
+def plain_fields(job: PlainJob) -> dict[str, Any]:
+    """The same of a plain one."""
+    return {name: getattr(job, name) for name in COMPARED} | {"ended": job.ended is not None}
+
+
+class Lives(RuleBasedStateMachine):
+    """Clients and workers that act at random."""
+
+    places: Places
+
+    @initialize(deadline=st.sampled_from(["deadline_s", "start_deadline_s"]))
+    def begin(self, deadline: str) -> None:
+        """With nothing. Of late jobs there is one kind a life: stores may end one kind before the other."""
+        self.deadline = deadline
+        self.places.clear()
+        self.plain = PlainStore()
+        self.ids: list[UUID] = []
+        self.tokens: list[tuple[int, ...]] = [()]  # by the plain store's token: the real ones
+        self.events = [0] * len(self.places.stores)
+        self.told: list[dict[UUID, list[tuple[str, int]]]] = [{} for _ in self.places.stores]
+        self.booked: Counter[UUID] = Counter()
+        self.terminal: dict[UUID, tuple[JobState, int]] = {}
+
+    def each(self, call: Callable[[JobStore], Awaitable[T]]) -> list[T | str]:
+        """What every store answers, an error by its name."""
+
+        async def answer(store: JobStore) -> T | str:
+            try:
+                return await call(store)
+            except JobStoreError as error:
+                return type(error).__name__
+
+        return self.places.run(answer)
+
+    # Clients
+
+    @rule(
+        which=fingerprints,
+        key_id=st.sampled_from(KEYS),
+        price=prices,
+        cache=st.sampled_from([CacheMode.USE, *CacheMode]),
+        priority=st.sampled_from([5, 5, 5, 0, 4, 6, 9]),
+        fmt=st.sampled_from([PictureFormat.PNG, PictureFormat.PNG, PictureFormat.JPEG]),
+        overdue=st.sampled_from([False, False, True]),
+        later=st.sampled_from([False] * 9 + [True]),
+        max_attempts=st.sampled_from([1, 2, 3]),
+        replay=replays,
+        look=st.booleans(),
+    )
+    def submit(
+        self,
+        which: int,
+        key_id: UUID | None,
+        price: Decimal,
+        cache: CacheMode,
+        priority: int,
+        fmt: PictureFormat,
+        overdue: bool,
+        later: bool,
+        max_attempts: int,
+        replay: Replay | None,
+        look: bool,
+    ) -> None:
+        """One of four pictures, two in each lane."""
+        new = new_job(
+            f"f{which}",
+            lane=LANES[which % 2],
+            width=64 * (1 + which // 2),
+            price=price,
+            key_id=key_id,
+            weight=WEIGHTS[key_id],
+            cache=cache,
+            priority=priority,
+            format=fmt,
+            max_attempts=max_attempts,
+            replay=replay,
+            start_at=datetime.now(UTC) + FAR if later else None,
+            deadline_s=LONG_AGO_S if overdue and self.deadline == "deadline_s" else None,
+            start_deadline_s=LONG_AGO_S if overdue and self.deadline == "start_deadline_s" else None,
+        )
+        found = self.plain.cached.get(new.fingerprint, ()) if look and cache.reads else ()
+        answers = self.each(lambda store: store.submit(new, found))
+        known = {answer.expected_s for answer in answers if isinstance(answer, Job)}
+        job = self._accepted(new, found, max(known, default=1.0))
+        if isinstance(job, str):
+            assert answers == [job] * len(answers)
+            return
+        assert len(known) == 1
+        if job.id == new.id:
+            self.ids.append(job.id)
+        for answer in answers:
+            assert isinstance(answer, Job), answer
+            assert answer.id == job.id
+            assert fields(answer) == plain_fields(job)
+            assert answer.queue_position == self.plain.position(job)
+
+    def _accepted(self, new: NewJob, found: tuple[Picture, ...], expected_s: float) -> PlainJob | str:
+        """The plain store's job, or the name of its error."""
+        try:
+            return self.plain.submit(new, found, expected_s)
+        except Refused as refused:
+            return str(refused)
+
+    @precondition(lambda self: self.ids)
+    @rule(place=numbers)
+    def cancel(self, place: int) -> None:
+        """Any job, ended or not."""
+        job_id = self.ids[place % len(self.ids)]
+        ring = self.plain.cancel(job_id)
+        self._settled(self.each(lambda store: store.cancel(job_id)), job_id, ring)
+
+    @precondition(lambda self: self.plain.dead_letters())
+    @rule(place=numbers)
+    def retry(self, place: int) -> None:
+        """A failed or dead job."""
+        letters = self.plain.dead_letters()
+        job_id = letters[place % len(letters)].id
+        ring = self.plain.retry(job_id)
+        self._settled(self.each(lambda store: store.retry(job_id)), job_id, ring)
+
+    @precondition(lambda self: self.ids)
+    @rule(place=numbers)
+    def retry_any(self, place: int) -> None:
+        """Others are refused."""
+        job_id = self.ids[place % len(self.ids)]
+        if self.plain.jobs[job_id] not in self.plain.dead_letters():
+            assert self.each(lambda store: store.retry(job_id)) == ["IllegalTransitionError"] * 2
+
+    @precondition(lambda self: self.plain.dead_letters())
+    @rule(limit=st.integers(1, 3), state=st.sampled_from([JobState.FAILED, JobState.DEAD]))
+    def redrive(self, limit: int, state: JobState) -> None:
+        """Those that ended first; where several ended in one moment, nobody knows which that is."""
+        letters = [job for job in self.plain.dead_letters() if job.state is state]
+        moments = Counter(job.ended for job in letters)
+        if any(count > 1 for count in moments.values()):
+            return
+        redriven = self.each(lambda store: store.redrive(RedriveFilter(states=(state,)), limit))
+        rings = [lane for job in letters[:limit] for lane in self.plain.retry(job.id)]
+        for answer in redriven:
+            assert not isinstance(answer, str), answer
+            assert list(answer.job_ids) == [job.id for job in letters[:limit]]
+            assert sorted(answer.ring) == sorted(rings)
+
+    # Workers
+
+    @rule(
+        worker=st.sampled_from(WORKERS),
+        lanes=st.sampled_from([LANES, LANES[:1], LANES[1:]]),
+        prefer=st.sampled_from([None, "64", "128"]),
+    )
+    def claim(self, worker: Any, lanes: tuple[str, ...], prefer: str | None) -> None:
+        """The same job on every store."""
+        leases = self.each(lambda store: store.claim(worker, lanes, prefer))
+        job = self.plain.claim(worker.id, lanes, prefer)
+        if job is None:
+            assert leases == [None] * len(leases)
+            return
+        tokens = []
+        for lease in leases:
+            assert lease is not None and not isinstance(lease, str), lease
+            assert lease.job.id == job.id
+            assert fields(lease.job) == plain_fields(job)
+            tokens.append(lease.token)
+        self.tokens.append(tuple(tokens))
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def beat(self, worker: Any) -> None:
+        """What it holds, and what is to be canceled."""
+        held = self.plain.held(worker.id)
+        for index, answer in enumerate(self.each(lambda store: store.beat(worker))):
+            assert not isinstance(answer, str), answer
+            real = {(lease.token, lease.job_id, lease.cancel_requested) for lease in answer}
+            assert real == {(self.tokens[token][index], job_id, cancel) for token, job_id, cancel in held}
+
+    @precondition(lambda self: len(self.tokens) > 1)
+    @rule(place=numbers, cache=st.sampled_from([CacheOutcome.MISS, CacheOutcome.MISS, CacheOutcome.HIT]))
+    def finish(self, place: int, cache: CacheOutcome) -> None:
+        """Rendered, or found; under any token, old ones too."""
+        token, job = self._lease(place)
+        done = pictures(job.id, token, 1, job.new.request.format) if job else ()
+        result = Finish(pictures=done, gpu_seconds=GPU, device="cpu", cache=cache)
+        ring = self.plain.finish(job, done, cache, GPU) if job else []
+        self._fenced(token, job, lambda store, real: store.finish(real, result), ring)
+
+    @precondition(lambda self: len(self.tokens) > 1)
+    @rule(place=numbers, code=st.sampled_from(CODES), retry_in_s=st.sampled_from([None, 0, 0, 3600]))
+    def fail(self, place: int, code: str, retry_in_s: float | None) -> None:
+        """For all that wait, or for the leader alone; for good, or to be tried again."""
+        token, job = self._lease(place)
+        error = JobError(code=code, message="x")
+        ring = self.plain.fail(job, code, retry_in_s, GPU) if job else []
+        self._fenced(token, job, lambda store, real: store.fail(real, error, retry_in_s, self._spent()), ring)
+
+    @precondition(lambda self: len(self.tokens) > 1)
+    @rule(place=numbers)
+    def canceled(self, place: int) -> None:
+        """The worker stopped it."""
+        token, job = self._lease(place)
+        ring = self.plain.canceled(job, GPU) if job else []
+        self._fenced(token, job, lambda store, real: store.canceled(real, self._spent()), ring)
+
+    @precondition(lambda self: len(self.tokens) > 1)
+    @rule(place=numbers)
+    def release(self, place: int) -> None:
+        """A graceful stop."""
+        token, job = self._lease(place)
+        ring = self.plain.release(job, GPU) if job else []
+        self._fenced(token, job, lambda store, real: store.release(real, self._spent()), ring)
+
+    def _spent(self) -> Spent:
+        return Spent(gpu_seconds=GPU, device="cpu")
+
+    def _lease(self, place: int) -> tuple[int, PlainJob | None]:
+        """One of the last tokens, mostly held ones."""
+        held = sorted(job.token for job in self.plain.jobs.values() if job.token is not None)
+        token = held[place % len(held)] if held and place % 5 else 1 + place % (len(self.tokens) - 1)
+        return token, self.plain.under(token)
+
+    def _fenced(
+        self,
+        token: int,
+        job: PlainJob | None,
+        call: Callable[[JobStore, int], Awaitable[Settled | None]],
+        ring: list[str],
+    ) -> None:
+        real = dict(zip(self.places.stores, self.tokens[token], strict=True))
+        answers = self.each(lambda store: call(store, real[store]))
+        if job is None:
+            assert answers == [None] * len(answers)
+        else:
+            self._settled(answers, job.id, ring)
+
+    def _settled(self, answers: list[Any], job_id: UUID, ring: list[str]) -> None:
+        for answer in answers:
+            assert isinstance(answer, Settled), answer
+            assert fields(answer.job) == plain_fields(self.plain.jobs[job_id])
+            assert sorted(answer.ring) == sorted(ring)
+
+    # Any process
+
+    @rule(lost=st.booleans(), ring_again=st.booleans())
+    def sweep(self, lost: bool, ring_again: bool) -> None:
+        """With all leases lost, or none."""
+        lease_s, ring_again_s = (0.0 if now else 3600.0 for now in (lost, ring_again))
+        swept = self.each(lambda store: store.sweep(lease_s=lease_s, ring_again_s=ring_again_s, max_rescues=2))
+        ring, done = self.plain.sweep(lost=lost, ring_again=ring_again, max_rescues=2)
+        for answer in swept:
+            assert not isinstance(answer, str), answer
+            assert {name: getattr(answer, name) for name in done} == done
+            assert sorted(answer.ring) == sorted(ring)
+
+    @rule(name=st.sampled_from(LANES))
+    def pause(self, name: str) -> None:
+        """A lane rests."""
+        self.plain.pause(name)
+        self.each(lambda store: store.pause_lane(name))
+
+    @rule(name=st.sampled_from(LANES))
+    def resume(self, name: str) -> None:
+        """And goes on."""
+        ring = self.plain.resume(name)
+        assert self.each(lambda store: store.resume_lane(name)) == [tuple(ring)] * 2
+
+    @rule()
+    def archive(self) -> None:
+        """Nobody can tell."""
+        self.each(lambda store: store.purge(Ages()))
+
+    # What holds after each step
+
+    @invariant()
+    def all_tell_the_same(self) -> None:
+        """Jobs, balances, events, the ledger and the queue."""
+        if not hasattr(self, "plain"):
+            return
+        expected = {job_id: plain_fields(job) for job_id, job in self.plain.jobs.items()}
+        for page in self.each(lambda store: store.list_jobs(JobFilter(limit=200))):
+            assert not isinstance(page, str)
+            assert [job.id for job in page.jobs] == self.ids[::-1]
+            for job in page.jobs:
+                assert fields(job) == expected[job.id], job.id
+        self._compare_events()
+        self._compare_usage()
+        self._compare_money()
+        self._compare_places()
+
+    def _compare_events(self) -> None:
+        real = dict(zip(self.places.stores, self.events, strict=True))
+        for index, fresh in enumerate(self.each(lambda store: store.events_since(real[store]))):
+            for event in fresh:
+                assert not isinstance(event, str)
+                told = self.told[index].setdefault(event.job_id, [])
+                told.append((event.data["state"], event.data["attempt"]))
+                assert (event.kind == "done") == JobState(event.data["state"]).terminal
+                self.events[index] = event.seq
+            assert self.told[index] == {job.id: job.events for job in self.plain.jobs.values()}
+
+    def _compare_usage(self) -> None:
+        for job in self.plain.jobs.values():
+            if self.booked[job.id] == len(job.usage):
+                continue
+            self.booked[job.id] = len(job.usage)
+            job_id = job.id
+            for index, rows in enumerate(self.places.run(lambda store: store.usage(job_id))):  # noqa: B023 - called at once
+                assert [self._row(row) for row in rows] == [self._plain_row(row, index) for row in job.usage]
+                assert {(row.key_id, row.lane) for row in rows} <= {(job.new.key_id, job.new.lane)}
+
+    def _row(self, row: UsageRow) -> tuple[object, ...]:
+        """What is compared of a row of the ledger."""
+        money = (row.gpu_seconds, row.price, row.charged)
+        return (row.attempt, row.token, row.outcome, row.error_code, row.cache, *money)
+
+    def _plain_row(self, row: PlainUsage, index: int) -> tuple[object, ...]:
+        """The same of a plain one, with the token that a store has for it."""
+        token = None if row.token is None else self.tokens[row.token][index]
+        return (row.attempt, token, row.outcome, row.error_code, row.cache, row.gpu_seconds, row.price, row.charged)
+
+    def _compare_money(self) -> None:
+        jobs = self.plain.jobs.values()
+        assert sum(job.charged for job in jobs) == sum(row.charged for job in jobs for row in job.usage)
+        for key_id in KEYS[1:]:
+            assert key_id is not None
+            balance = self.plain.balance(key_id)
+            assert min(balance.reserved, balance.charged) >= 0
+            assert self.each(lambda store: store.balance(key_id, "USD")) == [balance] * 2  # noqa: B023 - called at once
+
+    def _compare_places(self) -> None:
+        queued = [job for job in self.plain.jobs.values() if job.state is JobState.QUEUED]
+        if queued:
+            job = queued[self.plain.moments % len(queued)]
+            for answer in self.each(lambda store: store.get(job.id)):
+                assert isinstance(answer, Job)
+                assert answer.queue_position == self.plain.position(job)
+
+    @invariant()
+    def every_render_has_one_lease(self) -> None:
+        """And what has ended stays as it is, unless it is retried."""
+        if not hasattr(self, "plain"):
+            return
+        for job in self.plain.jobs.values():
+            assert (job.token is not None) == (job.state is JobState.RUNNING and job.leader is None)
+            before = self.terminal.get(job.id)
+            if before is not None and before[0] in (JobState.SUCCEEDED, JobState.CANCELED):
+                assert (job.state, len(job.events)) == before
+            if job.state.terminal:
+                self.terminal[job.id] = (job.state, len(job.events))
+
+
+@pytest.fixture
+def both(database: str, sqlite_url: str, request: pytest.FixtureRequest) -> Iterator[Places]:
+    """Both stores, open, and moving away what has ended whenever they are asked to purge."""
+    request.getfixturevalue("archive_at_once")
+    with asyncio.Runner() as runner:
+        opened = Places(runner, database, sqlite_url)
+        yield opened
+        opened.run(lambda store: store.close())
+
+
+def test_stores_live_as_the_plain_one_does(both: Places) -> None:
+    """Whatever clients and workers do, in whatever order."""
+    machine = type("Machine", (Lives,), {"places": both})
+    run_state_machine_as_test(machine, settings=PROFILE)
