@@ -142,7 +142,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
-    """What is queued: by lane, and how many jobs of each API key (None: those without a key)."""
+    """What waits: by lane, and how many jobs of each API key, scheduled ones too (None: those without a key)."""
 
     lanes: dict[str, Lane]
     keys: dict[UUID | None, int]

@@ -13,9 +13,9 @@ from jobstore.rules.fairness import EXPECTED_LIMITS_S, USUAL_STEP_S
 
 # Another size of the same model tells the pace by the number of pixels.
 _EXPECTED = """
-SELECT least(greatest(%(steps)s * %(n)s * coalesce((
-    SELECT step_s * (%(width)s * %(height)s)::float8 / (width * height) FROM pace WHERE model = %(model)s
-    ORDER BY abs(width * height - %(width)s * %(height)s), seen_at DESC LIMIT 1
+SELECT least(greatest(%(image_steps)s * coalesce((
+    SELECT step_s * %(pixels)s::float8 / (width::float8 * height) FROM pace WHERE model = %(model)s
+    ORDER BY abs(width::float8 * height - %(pixels)s::float8), seen_at DESC LIMIT 1
 ), %(usual_step_s)s::float8), %(least_s)s), %(most_s)s) AS expected_s
 """
 TAIL = f"""
@@ -56,7 +56,7 @@ def arguments_of(new: NewJob, columns: Mapping[str, Any]) -> dict[str, Any]:
             "state": "queued", "cache": CacheOutcome.MISS, "leader_id": None, "joinable": False, "reserved": 0,
             "id": new.id, "lane": new.lane, "model": request.model, "batch_key": new.batch_key,
             "offset_s": float((5 - request.priority) * new.priority_quantum_s), "weight": new.weight,
-            "steps": request.steps, "n": request.n, "width": request.width, "height": request.height,
+            "image_steps": float(request.steps * request.n), "pixels": request.width * request.height,
             "usual_step_s": USUAL_STEP_S, "least_s": EXPECTED_LIMITS_S[0], "most_s": EXPECTED_LIMITS_S[1],
             "request": msgspec.to_builtins(request), "format": request.format,
             "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,

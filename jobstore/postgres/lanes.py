@@ -27,7 +27,7 @@ SELECT name, paused_at, coalesce(reason, '') AS reason, coalesce(scheduled, 0) A
     ) AS devices
 FROM lane FULL JOIN load USING (name) ORDER BY name
 """
-_KEYS = "SELECT key_id, count(*) AS queued FROM job WHERE state = 'queued' GROUP BY key_id"
+_KEYS = "SELECT key_id, count(*) AS waiting FROM job WHERE state IN ('scheduled', 'queued') GROUP BY key_id"
 _PAUSE = """
 INSERT INTO lane (name, paused_at, reason) VALUES (%(name)s, clock_timestamp(), %(reason)s)
 ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(lane.paused_at, EXCLUDED.paused_at), reason = EXCLUDED.reason
@@ -47,8 +47,8 @@ async def lanes(connection: Connection) -> tuple[Lane, ...]:
 
 
 async def backlog(connection: Connection) -> Backlog:
-    """What is queued, by lane and by key."""
-    keys = {row["key_id"]: row["queued"] for row in await every(connection, _KEYS, {})}
+    """What waits, by lane and by key."""
+    keys = {row["key_id"]: row["waiting"] for row in await every(connection, _KEYS, {})}
     return Backlog(lanes={lane.name: lane for lane in await lanes(connection)}, keys=keys)
 
 

@@ -37,8 +37,7 @@ async def get(connection: Connection, job_id: UUID) -> Job:
     row = await one(connection, "SELECT * FROM any_job WHERE id = %(id)s", {"id": job_id})
     if row is None:
         raise JobNotFoundError(f"no job {job_id}")
-    found = await pictures_of(connection, [job_id])
-    return to_job(row, found.get(job_id, ()), await standing(connection, row))
+    return await told(connection, row)
 
 
 async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
@@ -60,7 +59,7 @@ async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
 
 
 async def told(connection: Connection, row: Row) -> Job:
-    """The job of a row that was just written, with its pictures and its place in the queue."""
+    """The job of a row, with its pictures and its place in the queue."""
     found = await pictures_of(connection, [row["id"]]) if row["state"] == JobState.SUCCEEDED else {}
     return to_job(row, found.get(row["id"], ()), await standing(connection, row))
 

@@ -34,6 +34,7 @@ from jobstore.protocol import (
 )
 from jobstore.retention import Ages, Purged
 from jobstore.rules import reaper, requests
+from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 
 T = TypeVar("T")
@@ -75,6 +76,9 @@ class PostgresStore(RuledStore[PostgresRows]):
         row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
         if row is None:
             row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
+        return await self.told(row)
+
+    async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))
 
     async def _know_lane(self, name: str) -> None:

@@ -11,7 +11,7 @@ from jobstore.job import Job, JobError, Replay
 from jobstore.ledger import NOTHING_SPENT, Spent
 from jobstore.protocol import Finish, Settled
 from jobstore.rules import requests, settle
-from jobstore.rules.rows import Rows, job_of
+from jobstore.rules.rows import Row, Rows
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Rows)
@@ -24,12 +24,13 @@ class RuledStore(ABC, Generic[R]):
     async def in_transaction(self, work: Callable[[R], Awaitable[T]]) -> T:
         """The result of ``work`` in a transaction of its own, carried to its end even if the caller is canceled."""
 
-    async def find_replay(self, key_id: UUID | None, replay: Replay) -> Job | None:
-        async def work(rows: R) -> Job | None:
-            row = await requests.find_replay(rows, key_id, replay)
-            return None if row is None else await job_of(rows, row)
+    @abstractmethod
+    async def told(self, row: Row) -> Job:
+        """The job of a row, with its pictures and its place in the queue."""
 
-        return await self.in_transaction(work)
+    async def find_replay(self, key_id: UUID | None, replay: Replay) -> Job | None:
+        row = await self.in_transaction(lambda rows: requests.find_replay(rows, key_id, replay))
+        return None if row is None else await self.told(row)
 
     async def cancel(self, job_id: UUID) -> Settled:
         return await self.in_transaction(lambda rows: requests.cancel(rows, job_id))

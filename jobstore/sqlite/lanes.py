@@ -31,9 +31,9 @@ async def _lane(database: Database, row: dict[str, Any]) -> Lane:
 
 
 async def backlog(database: Database) -> Backlog:
-    """What is queued, by lane and by key."""
-    found = await database.every("SELECT key_id, count(*) AS queued FROM job WHERE state = 'queued' GROUP BY key_id")
-    keys = {row["key_id"]: row["queued"] for row in found}
+    """What waits, by lane and by key."""
+    query = "SELECT key_id, count(*) AS waiting FROM job WHERE state IN ('scheduled', 'queued') GROUP BY key_id"
+    keys = {row["key_id"]: row["waiting"] for row in await database.every(query)}
     return Backlog(lanes={lane.name: lane for lane in await lanes(database)}, keys=keys)
 
 

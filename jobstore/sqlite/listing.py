@@ -59,8 +59,13 @@ async def get(rows: SqliteRows, job_id: UUID) -> Job:
     row = await rows.lock_job(job_id)
     if row is None:
         raise JobNotFoundError(f"no job {job_id}")
-    found = await rows.pictures_of([job_id])
-    return to_job(row, found.get(job_id, ()), await standing(rows.database, row))
+    return await told(rows, row)
+
+
+async def told(rows: SqliteRows, row: Row) -> Job:
+    """The job of a row, with its pictures and its place in the queue."""
+    found = await rows.pictures_of([row["id"]])
+    return to_job(row, found.get(row["id"], ()), await standing(rows.database, row))
 
 
 async def list_jobs(rows: SqliteRows, where: JobFilter) -> JobPage:

@@ -26,7 +26,7 @@ from jobstore.protocol import (
 )
 from jobstore.retention import Ages, Purged
 from jobstore.rules import reaper, requests
-from jobstore.rules.rows import to_job
+from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 from jobstore.sqlite import claims, lanes, listing, reads, retention, sweep
 from jobstore.sqlite.database import Database
@@ -77,15 +77,17 @@ class SqliteStore(RuledStore[SqliteRows]):
         await self._read(check_current)
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        async def work(rows: SqliteRows) -> Job:
+        async def work(rows: SqliteRows) -> Row:
             await lanes.add(self._database, new.lane)
             row = await requests.replayed(rows, new) or await requests.accept(rows, new, pictures)
             if row is None:
                 raise LookupError("a fingerprint was taken in the middle of a transaction")
-            found = await rows.pictures_of([row["id"]])
-            return to_job(row, found.get(row["id"], ()), await listing.standing(self._database, row))
+            return row
 
-        return await self.in_transaction(work)
+        return await self.told(await self.in_transaction(work))
+
+    async def told(self, row: Row) -> Job:
+        return await self._read(lambda d: listing.told(SqliteRows(d), row))
 
     async def get(self, job_id: UUID) -> Job:
         return await self._read(lambda d: listing.get(SqliteRows(d), job_id))
