@@ -9,7 +9,8 @@ from structlog.contextvars import bound_contextvars
 from actors.leases import HeldJob, Leases
 from actors.parts import Parts
 from actors.rendering import render_job
-from actors.settle import Failed, Outcome, Rendered, Settler
+from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler
+from actors.solitude import Solitude
 from actors.storing import discard_pictures
 from jobstore.job import Job, JobError
 from jobstore.protocol import Lease, Settled
@@ -29,6 +30,7 @@ class RenderActor:
         self._parts = parts
         self._leases = leases
         self._settler = Settler(parts.store, leases, parts.bell)
+        self._solitude = Solitude(parts.settings.worker.max_rescues)
         self._draining = False
 
     def drain(self) -> None:
@@ -39,16 +41,20 @@ class RenderActor:
         """Answer one bell of a lane: claim a job of it, if there is one, and render it."""
         worker = self._parts.worker
         with bound_contextvars(worker_id=str(worker.id), device=worker.device, lane=lane):
-            if self._draining:
-                self._parts.bell.ring(lane)  # for whoever is still there
-                return
-            claimed_at = time.monotonic()
-            lease = await self._claim(lane)
-            if lease is None:
-                BELLS.labels("empty").inc()
-                return
-            with bound_contextvars(job_id=str(lease.job.id)):
-                await self._bring_to_end(self._leases.hold(lease, claimed_at))
+            async with self._solitude.turn():
+                await self._answer(lane)
+
+    async def _answer(self, lane: str) -> None:
+        if self._draining:
+            self._parts.bell.ring(lane)  # for whoever is still there
+            return
+        claimed_at = time.monotonic()
+        lease = await self._claim(lane)
+        if lease is None:
+            BELLS.labels("empty").inc()
+            return
+        with bound_contextvars(job_id=str(lease.job.id)):
+            await self._bring_to_end(self._leases.hold(lease, claimed_at))
 
     async def _claim(self, lane: str) -> Lease | None:
         if not self._parts.engine.healthy:
@@ -65,8 +71,9 @@ class RenderActor:
     async def _bring_to_end(self, held: HeldJob) -> None:
         _note_start(held.lease.job)
         try:
-            outcome = await render_job(self._parts, held)
-            await self._settle(held, outcome)
+            async with self._solitude.of(held.lease.job) as admitted:
+                outcome = await render_job(self._parts, held) if admitted else HandedBack()
+                await self._settle(held, outcome)
         except Exception as error:
             _log.exception("render failed unexpectedly", action="render.unexpected")
             await self._fail(held, error)

@@ -67,12 +67,14 @@ def test_killed_after_the_finish_before_the_ack(house: House, desk: Desk) -> Non
 
 
 def test_job_that_kills_every_process_that_renders_it(desk: Desk) -> None:
-    """It is dead after three rescues; others go on."""
+    """It is dead after three rescues; those that were rendered beside it are not, whatever they went through."""
+    good = [desk.submit(steps=STEPS)]
     bad = desk.submit("a red circle [crash]", ends=("dead",))
+    good += [desk.submit(steps=STEPS) for _ in range(4)]
     job = desk.wait(bad)
     assert job["error"]["code"] == "worker_lost"
     assert job["cost"]["charged"] == "0"
-    assert desk.wait(desk.submit())["state"] == "succeeded"
+    assert {desk.wait(job_id)["state"] for job_id in good} == {"succeeded"}
 
 
 def test_one_bad_job_among_good_ones(desk: Desk) -> None:
