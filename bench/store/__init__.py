@@ -1,0 +1,1 @@
+"""What the job store can bear, beside a peer and beside itself when it is empty."""
