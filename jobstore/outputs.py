@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
@@ -37,6 +38,9 @@ class Outputs(Protocol):
 
     async def size(self, key: str) -> int | None:
         """The object's length in bytes; None where none lies there."""
+
+    def walk(self, prefix: str, older_than_s: float) -> AsyncIterator[Sequence[str]]:
+        """The keys below ``prefix`` whose objects were written more than so many seconds ago, in batches."""
 
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; one that is not there is no error."""
@@ -104,6 +108,11 @@ class ObjectOutputs:
             return int((await obstore.head_async(self._store, check_key(key)))["size"])
         except FileNotFoundError:
             return None
+
+    async def walk(self, prefix: str, older_than_s: float) -> AsyncIterator[Sequence[str]]:
+        before = datetime.now(UTC) - timedelta(seconds=older_than_s)
+        async for batch in obstore.list(self._store, prefix, chunk_size=1000):
+            yield [found["path"] for found in batch if found["last_modified"] < before]
 
     async def delete(self, keys: Sequence[str]) -> None:
         async def remove(key: str) -> None:

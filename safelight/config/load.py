@@ -17,6 +17,8 @@ CONFIG_NAME = "safelight.toml"
 _OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
               "SAFELIGHT_OUTPUTS": "outputs"}  # fmt: skip
 
+_FILE_STORE = "sqlite:///"
+
 
 def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from ``path``, ``SAFELIGHT_CONFIG`` or ``./safelight.toml``, with the environment's overrides.
@@ -53,10 +55,15 @@ def _with_places(settings: Settings) -> Settings:
     if "://" not in outputs:
         raise ConfigError(f"outputs {outputs!r} is not a URL: use file:///folder or s3://bucket/prefix")
     if settings.store != "embedded" and "://" not in settings.store:
-        raise ConfigError(f"store {settings.store!r} is neither 'embedded' nor a URL like postgresql://host/database")
+        raise ConfigError(
+            f"store {settings.store!r} is neither 'embedded' nor a URL like postgresql://host/database or sqlite:///file"
+        )
+    store = settings.store
+    if store.startswith(_FILE_STORE) and not store.startswith(f"{_FILE_STORE}/"):
+        store = f"{_FILE_STORE}{Path(store.removeprefix(_FILE_STORE)).resolve()}"
     if settings.broker != "memory" and "://" not in settings.broker:
         raise ConfigError(f"broker {settings.broker!r} is neither 'memory' nor a URL like amqp://host")
-    return msgspec.structs.replace(settings, home=str(home), outputs=outputs)
+    return msgspec.structs.replace(settings, home=str(home), store=store, outputs=outputs)
 
 
 def _with_models(settings: Settings, base: Path) -> Settings:

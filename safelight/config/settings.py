@@ -184,7 +184,7 @@ class LogSettings(Base, frozen=True, kw_only=True):
 class Settings(Base, frozen=True, kw_only=True):
     """Everything that can be set. URLs and the data folder can be overridden by the environment.
 
-    ``store``: ``embedded`` or ``postgresql://…`` · ``broker``: ``memory`` or ``amqp://…`` ·
+    ``store``: ``embedded``, ``postgresql://…`` or ``sqlite:///…`` · ``broker``: ``memory`` or ``amqp://…`` ·
     ``outputs``: empty (a folder below ``home``), ``file://…`` or ``s3://bucket/prefix``.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ async def on_store(url: str, work: Callable[[JobStore], Awaitable[T]]) -> T:
         return await work(store)
     except JobStoreError as error:
         raise CommandError(str(error)) from error
-    except psycopg.Error as error:
+    except (psycopg.Error, sqlite3.Error) as error:
         why = sentence_of(error, url)
         raise CommandError(f"the store refuses: {why}", advice_for(why, url)) from error
     finally:

@@ -1,0 +1,1 @@
+"""``safelight outputs``: commands that look after stored pictures."""
