@@ -11,9 +11,9 @@ from tests.contract.making import claimed, new_job, new_worker, result
 MANY = 100_000
 # What so many submits of one key would have left behind, in one statement: each stands behind the one before it.
 COPIES = """
-INSERT INTO job (id, state, lane, model, batch_key, rank_at, start_tag, share_s, expected_s, request, format, fingerprint,
-                 seedless_fingerprint, joinable, cache, key_id, dimensions, currency, price, reserved, max_attempts,
-                 attempts_allowed)
+INSERT INTO job (id, state, lane, model, batch_key, rank_at, start_tag, share_s, expected_s, request, format,
+                 fingerprint, seedless_fingerprint, joinable, cache, key_id, dimensions, currency, price, reserved,
+                 max_attempts, attempts_allowed)
 SELECT gen_random_uuid(), state, lane, model, batch_key, rank_at + n * share_s, start_tag + n * share_s, share_s,
        expected_s, request, format, fingerprint || n, seedless_fingerprint, joinable, cache, key_id, dimensions,
        currency, 0, 0, max_attempts, attempts_allowed
