@@ -171,8 +171,8 @@ class Job(Struct, frozen=True, kw_only=True):
 
     ``leader_id`` names the job whose render this one waits for (``cache`` is then ``joined``).
     ``queue_position`` counts from 1, and ``eta_s`` is how many seconds the lane's devices will need for what stands
-    before the job (None when no worker serves the lane, or nobody counted that far); both are told for queued jobs
-    alone. ``expected_s`` is the device time, in seconds, that the job itself was expected to take when it came in.
+    before the job (None when no worker serves the lane); both are told for queued jobs alone, and only as far back as a
+    store counts. ``expected_s`` is the device time, in seconds, that the job itself was expected to take at the submit.
     ``gpu_seconds`` is the device time that all its attempts took.
     """
 

@@ -76,9 +76,7 @@ moved_on AS (
     )
     FROM started, clock WHERE lane.name = clock.name
 )
-SELECT * FROM started
-UNION ALL
-SELECT job.* FROM job JOIN chosen USING (id) WHERE job.followed
+SELECT * FROM chosen LEFT JOIN started USING (id)
 """
 _CHOSEN = "SELECT * FROM job WHERE id = %(id)s AND state = 'queued' AND leader_id IS NULL FOR NO KEY UPDATE"
 _HELD = """
@@ -112,7 +110,10 @@ async def workers(connection: Connection, within_s: float) -> tuple[Worker, ...]
 
 
 async def claim(connection: Connection, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Row | None:
-    """Take the next job under a fresh token; its row. One that others joined is only shown: the rules must take it."""
+    """Take the next job under a fresh token; its row.
+
+    Of one that others joined only the ``id`` is told, and no ``lease_token``: the rules must take it.
+    """
     arguments = _seen(worker) | {
         "lanes": sorted(set(lanes)),
         "prefer": prefer,

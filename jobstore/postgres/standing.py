@@ -6,7 +6,10 @@ from jobstore.job import JobState
 from jobstore.postgres.columns import Connection, one, sole
 from jobstore.rules.rows import Row
 
-_COUNTED = 10_000
+COUNTED = 10_000
+"""How many jobs before one are counted; further back its place is not told."""
+COUNTED_AT_SUBMIT = 1_000
+"""The same for a job that has just come in: nobody's submit is to be slower because the queue is long."""
 LIVE_S = 30.0
 """A worker that beat within so many seconds counts as a device of its lanes."""
 
@@ -23,13 +26,17 @@ FROM (
 """
 
 
-async def standing(connection: Connection, row: Row) -> tuple[int, float | None] | None:
-    """The place in its lane's queue, from 1 and bounded, and the seconds until the start; its leader's if it joined."""
+async def standing(connection: Connection, row: Row, counted: int = COUNTED) -> tuple[int, float | None] | None:
+    """The place in its lane's queue, from 1, and the seconds until the start; its leader's if it joined.
+
+    None for a job that is not queued, or that stands behind more than ``counted`` others.
+    """
     if row["state"] != JobState.QUEUED:
         return None
     if row["leader_id"] is not None:
         row = await one(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": row["leader_id"]}) or row
-    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"limit": _COUNTED, "live_s": LIVE_S}
+    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"limit": counted, "live_s": LIVE_S}
     ahead = await sole(connection, _AHEAD, arguments)
-    known = ahead["devices"] and ahead["jobs"] < _COUNTED
-    return ahead["jobs"] + 1, ahead["seconds"] / ahead["devices"] if known else None
+    if ahead["jobs"] == counted:
+        return None
+    return ahead["jobs"] + 1, ahead["seconds"] / ahead["devices"] if ahead["devices"] else None

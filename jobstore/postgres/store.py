@@ -13,6 +13,7 @@ from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
+from jobstore.postgres.standing import COUNTED_AT_SUBMIT
 from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
@@ -40,6 +41,7 @@ from jobstore.rules.store import RuledStore
 T = TypeVar("T")
 
 _REDRIVEN = 100
+_CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statement
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
@@ -76,7 +78,7 @@ class PostgresStore(RuledStore[PostgresRows]):
         row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
         if row is None:
             row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
-        return await self.told(row)
+        return await self._on(lambda c: listing.told(c, row, counted=COUNTED_AT_SUBMIT))
 
     async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))
@@ -124,10 +126,18 @@ class PostgresStore(RuledStore[PostgresRows]):
         await self._on(lambda c: forget_cached(c, fingerprint))
 
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
-        row = await self._on(lambda c: claims.claim(c, worker, lanes, prefer))
-        if row is None or not row["followed"]:
-            return None if row is None else claims.lease_of(row)
-        return await self.in_transaction(lambda rows: claims.claim_by_rules(rows, row["id"], worker))
+        for _ in range(_CLAIM_TRIES):
+            row = await self._on(lambda c: claims.claim(c, worker, lanes, prefer))
+            if row is None:
+                return None
+            if row["lease_token"] is not None:
+                return claims.lease_of(row)
+            if lease := await self._claim_by_rules(row["id"], worker):
+                return lease
+        return None
+
+    async def _claim_by_rules(self, job_id: UUID, worker: Worker) -> Lease | None:
+        return await self.in_transaction(lambda rows: claims.claim_by_rules(rows, job_id, worker))
 
     async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
         return await self._on(lambda c: claims.beat(c, worker, paces))
