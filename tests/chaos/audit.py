@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,10 @@ import psycopg
 
 from tests.chaos.house import Hit
 
-_COLUMNS = "id, state, cache, price, reserved, charged, attempts, rescues, dimensions"
+Window = tuple[str, datetime, datetime]
+"""A fault, and from when to when it had its effect."""
+
+_COLUMNS = "id, state, cache, key_id, price, reserved, charged, attempts, rescues, dimensions"
 _TERMINAL = ("succeeded", "failed", "canceled", "dead")
 _USAGE = """
 SELECT job_id, count(*) FILTER (WHERE outcome = 'succeeded') AS results, sum(charged) AS charged,
@@ -43,13 +47,10 @@ class Findings:
     unexpected: list[str] = field(default_factory=list)
     submitted_twice: list[str] = field(default_factory=list)
     damaged_pictures: list[str] = field(default_factory=list)
+    wrong_balances: list[str] = field(default_factory=list)
     reserved_left: Decimal = Decimal(0)
     recoveries: list[tuple[float, str]] = field(default_factory=list)
-
-    @property
-    def slowest(self) -> tuple[float, str]:
-        """Seconds of the slowest recovery, and from what."""
-        return max(self.recoveries, default=(0.0, "no fault hit a running job"))
+    disturbed: list[tuple[float, str]] = field(default_factory=list)  # another fault happened meanwhile
 
     @property
     def broken(self) -> list[str]:
@@ -62,6 +63,7 @@ class Findings:
             "charged wrongly": self.charged_wrongly,
             "ended otherwise than expected": self.unexpected,
             "pictures damaged": self.damaged_pictures,
+            "balances that disagree with the jobs": self.wrong_balances,
         }
         words = [f"{len(ids)} {what}: {', '.join(ids[:5])}" for what, ids in counts.items() if ids]
         return words + ([f"{self.reserved_left} still reserved"] if self.reserved_left else [])
@@ -72,6 +74,7 @@ def audit(
     outputs: Path,
     expected: Mapping[UUID, Collection[str]],
     hits: Collection[Hit] = (),
+    windows: Collection[Window] = (),
 ) -> Findings:
     """Compare what there is with what was accepted: ``expected`` holds the states that each accepted job may end in."""
     jobs = _jobs(connection)
@@ -80,12 +83,11 @@ def audit(
         findings.states[job["state"]] = findings.states.get(job["state"], 0) + 1
     _check_ends(connection, jobs, expected, findings)
     _check_money(connection, jobs, findings)
+    _check_balances(connection, jobs, findings)
     _check_pictures(connection, jobs, outputs, findings)
     _check_submits(jobs, findings)
     for hit in hits:
-        again = connection.execute(_RUNS_AGAIN, [hit.job_id, hit.at]).fetchone()
-        if again is not None and again["at"] is not None:
-            findings.recoveries.append(((again["at"] - hit.at).total_seconds(), hit.fault))
+        _measure(connection, hit, windows, findings)
     return findings
 
 
@@ -145,6 +147,16 @@ def _check_money(
             findings.reserved_left += job["reserved"]
 
 
+def _check_balances(
+    connection: psycopg.Connection[dict[str, Any]], jobs: Mapping[UUID, dict[str, Any]], findings: Findings
+) -> None:
+    """A key's balance is what its jobs were charged and hold reserved, together."""
+    for row in connection.execute("SELECT key_id, reserved, charged FROM balance").fetchall():
+        own = [job for job in jobs.values() if job["key_id"] == row["key_id"]]
+        if any(row[name] != sum(job[name] for job in own) for name in ("reserved", "charged")):
+            findings.wrong_balances.append(str(row["key_id"]))
+
+
 def _check_pictures(
     connection: psycopg.Connection[dict[str, Any]],
     jobs: Mapping[UUID, dict[str, Any]],
@@ -169,6 +181,18 @@ def _check_submits(jobs: Mapping[UUID, dict[str, Any]], findings: Findings) -> N
             findings.submitted_twice.append(key)
         elif key:
             seen.add(key)
+
+
+def _measure(
+    connection: psycopg.Connection[dict[str, Any]], hit: Hit, windows: Collection[Window], findings: Findings
+) -> None:
+    """How long it took until a job that was hit ran again; those that were ended meanwhile are left out."""
+    row = connection.execute(_RUNS_AGAIN, [hit.job_id, hit.at]).fetchone()
+    if row is None or row["at"] is None:
+        return
+    others = sum(begin < row["at"] and end > hit.at for _, begin, end in windows) - 1
+    found = findings.disturbed if others > 0 else findings.recoveries
+    found.append(((row["at"] - hit.at).total_seconds(), hit.fault))
 
 
 def _digest(file: Path) -> str:

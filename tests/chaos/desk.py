@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from tests.chaos.audit import Findings, audit
-from tests.chaos.house import House, url_of
+from tests.chaos.house import House
+from tests.chaos.member import url_of
 from tests.e2e.processes import wait_for
 
 LIMIT_S = 40.0

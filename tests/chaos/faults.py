@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import pika
 import psycopg
+from pika.exceptions import AMQPError
 
 from actors.broker import bell_message, queue_name
 from tests.chaos import triggers
-from tests.chaos.house import House, Member, now, pause
+from tests.chaos.house import House, now, pause
+from tests.chaos.member import Member
 
 Fault = Callable[[House, random.Random], None]
 FAULTS: dict[str, Fault] = {}
+LINGERS_S: dict[str, float] = {}
+_RECONNECT_S = 3.5  # Dramatiq's consumers come back to a lost broker after so long
+_PROBE_S = 5.5  # workers look so often whether full outputs take pictures again
 
 
-def fault(function: Fault) -> Fault:
-    """Put a fault on the list, by its name."""
-    FAULTS[function.__name__] = function
-    return function
+def fault(lingers_s: float = 0.0) -> Callable[[Fault], Fault]:
+    """Put a fault on the list by its name, with how long its effect outlasts it."""
+
+    def listed(function: Fault) -> Fault:
+        FAULTS[function.__name__] = function
+        LINGERS_S[function.__name__] = lingers_s
+        return function
+
+    return listed
 
 
 def kill(house: House, member: Member, name: str = "kill_worker") -> None:
@@ -31,31 +43,31 @@ def kill(house: House, member: Member, name: str = "kill_worker") -> None:
         house.note_hits(name, pid, at)
 
 
-@fault
+@fault()
 def kill_worker(house: House, chance: random.Random) -> None:
     """kill -9 for a worker, in mid-render as a rule."""
     kill(house, house.busy_worker(chance))
 
 
-@fault
+@fault()
 def kill_api(house: House, chance: random.Random) -> None:
     """kill -9 for an API process."""
     kill(house, chance.choice(house.apis))
 
 
-@fault
+@fault()
 def kill_api_before_the_bell(house: House, _chance: random.Random) -> None:
     """The next API process that would ring dies first: the job is committed and no bell rings for it."""
     (house.triggers / triggers.DIE_AT_RING).touch()
 
 
-@fault
+@fault()
 def stop_worker(house: House, chance: random.Random) -> None:
     """SIGTERM: what is not done within the grace is handed back."""
     house.busy_worker(chance).send(signal.SIGTERM)
 
 
-@fault
+@fault()
 def pause_worker(house: House, chance: random.Random) -> None:
     """SIGSTOP until the lease has long run out, then SIGCONT: a zombie that believes it holds its jobs."""
     worker = house.busy_worker(chance)
@@ -68,25 +80,25 @@ def pause_worker(house: House, chance: random.Random) -> None:
         worker.send(signal.SIGCONT)
 
 
-@fault
+@fault()
 def restart_postgres(house: House, _chance: random.Random) -> None:
     """All sessions are ended in order."""
     house.servers.postgres.restart("fast")
 
 
-@fault
+@fault()
 def crash_postgres(house: House, _chance: random.Random) -> None:
     """The server is killed in mid-transaction and recovers from its log."""
     house.servers.postgres.restart("immediate")
 
 
-@fault
+@fault()
 def cut_postgres(house: House, _chance: random.Random) -> None:
     """All connections to the database are reset: a commit's answer may be lost."""
     house.servers.to_postgres.cut()
 
 
-@fault
+@fault()
 def lose_postgres(house: House, _chance: random.Random) -> None:
     """The database can't be reached for a while."""
     house.servers.to_postgres.refuse()
@@ -94,7 +106,7 @@ def lose_postgres(house: House, _chance: random.Random) -> None:
     house.servers.to_postgres.restore()
 
 
-@fault
+@fault()
 def hold_postgres(house: House, _chance: random.Random) -> None:
     """Packets to and from the database vanish for longer than a lease, then come through after all."""
     house.servers.to_postgres.hold()
@@ -102,7 +114,7 @@ def hold_postgres(house: House, _chance: random.Random) -> None:
     house.servers.to_postgres.restore()
 
 
-@fault
+@fault()
 def slow_postgres(house: House, _chance: random.Random) -> None:
     """Every exchange with the database takes a moment longer."""
     house.servers.to_postgres.delay(0.03)
@@ -110,7 +122,7 @@ def slow_postgres(house: House, _chance: random.Random) -> None:
     house.servers.to_postgres.restore()
 
 
-@fault
+@fault()
 def idle_transaction(house: House, _chance: random.Random) -> None:
     """Somebody opens a transaction, locks a few jobs and goes for coffee."""
     with psycopg.connect(house.servers.direct_url(house.lane)) as connection:
@@ -118,20 +130,20 @@ def idle_transaction(house: House, _chance: random.Random) -> None:
         pause(1.0)
 
 
-@fault
+@fault(_RECONNECT_S)
 def restart_rabbitmq(house: House, _chance: random.Random) -> None:
     """The broker is away for seconds; bells rung meanwhile are late or lost."""
     house.servers.rabbit.stop()
     house.servers.rabbit.start()
 
 
-@fault
+@fault(_RECONNECT_S)
 def cut_rabbitmq(house: House, _chance: random.Random) -> None:
     """All connections to the broker are reset: what is unacked is delivered again, and old tags are acked."""
     house.servers.to_rabbit.cut()
 
 
-@fault
+@fault(_RECONNECT_S)
 def lose_rabbitmq(house: House, _chance: random.Random) -> None:
     """The broker can't be reached for a while."""
     house.servers.to_rabbit.refuse()
@@ -139,7 +151,7 @@ def lose_rabbitmq(house: House, _chance: random.Random) -> None:
     house.servers.to_rabbit.restore()
 
 
-@fault
+@fault(_RECONNECT_S)
 def hold_rabbitmq(house: House, _chance: random.Random) -> None:
     """Packets to and from the broker vanish for a while, then come through after all."""
     house.servers.to_rabbit.hold()
@@ -147,7 +159,7 @@ def hold_rabbitmq(house: House, _chance: random.Random) -> None:
     house.servers.to_rabbit.restore()
 
 
-@fault
+@fault()
 def broker_memory_alarm(house: House, _chance: random.Random) -> None:
     """The broker takes nothing from publishers."""
     house.servers.rabbit.control("set_vm_memory_high_watermark", "absolute", "1")
@@ -155,21 +167,21 @@ def broker_memory_alarm(house: House, _chance: random.Random) -> None:
     house.servers.rabbit.control("set_vm_memory_high_watermark", "0.6")
 
 
-@fault
+@fault(_RECONNECT_S)
 def delete_queue(house: House, _chance: random.Random) -> None:
     """The queue goes with all its bells, under its consumers."""
     with _channel(house) as channel:
         channel.queue_delete(queue_name(house.lane))
 
 
-@fault
+@fault()
 def purge_queue(house: House, _chance: random.Random) -> None:
     """All bells that wait are lost."""
     with _channel(house) as channel:
         channel.queue_purge(queue_name(house.lane))
 
 
-@fault
+@fault()
 def double_bells(house: House, _chance: random.Random) -> None:
     """A hundred bells that nobody asked for."""
     with _channel(house) as channel:
@@ -177,7 +189,7 @@ def double_bells(house: House, _chance: random.Random) -> None:
             channel.basic_publish("", queue_name(house.lane), bell_message(house.lane).encode())
 
 
-@fault
+@fault(_PROBE_S)
 def fill_outputs(house: House, _chance: random.Random) -> None:
     """No picture can be written for a moment."""
     full = house.triggers / triggers.FULL
@@ -186,17 +198,13 @@ def fill_outputs(house: House, _chance: random.Random) -> None:
     full.unlink(missing_ok=True)
 
 
-class _channel:
-    """A channel past the proxy, for as long as the body takes. A broker or a queue that is away is left alone."""
-
-    def __init__(self, house: House) -> None:
-        self._url = house.servers.rabbit.url
-
-    def __enter__(self) -> pika.adapters.blocking_connection.BlockingChannel:
-        self._connection = pika.BlockingConnection(pika.URLParameters(self._url))
-        return self._connection.channel()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
-        if self._connection.is_open:
-            self._connection.close()
-        return isinstance(error, pika.exceptions.AMQPError)
+@contextmanager
+def _channel(house: House) -> Iterator[Any]:
+    """A channel past the proxy. A queue that is gone by now is no error."""
+    connection = pika.BlockingConnection(pika.URLParameters(house.servers.rabbit.url))
+    try:
+        with suppress(AMQPError):
+            yield connection.channel()
+    finally:
+        if connection.is_open:
+            connection.close()

@@ -22,6 +22,7 @@ import httpx
 import psycopg
 from psycopg import sql
 
+from tests.chaos.member import Member, url_of
 from tests.chaos.servers import Servers
 from tests.chaos.triggers import FOLDER, SKEW
 from tests.e2e.processes import REPOSITORY, free_port, wait_for
@@ -77,49 +78,6 @@ class Hit:
     fault: str
     job_id: uuid.UUID
     at: datetime
-
-
-@dataclass(slots=True)
-class Member:
-    """One process of the house, through all its lives. ``wanted`` False lets it stay dead."""
-
-    name: str
-    arguments: Sequence[str]
-    environment: dict[str, str]
-    log: Path
-    wanted: bool = True
-    lives: int = 0
-    popen: subprocess.Popen[bytes] | None = None
-    port: int = 0
-
-    @property
-    def pid(self) -> int:
-        """The process's id; 0 before its first life."""
-        return 0 if self.popen is None else self.popen.pid
-
-    @property
-    def alive(self) -> bool:
-        """True while it runs."""
-        return self.popen is not None and self.popen.poll() is None
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal; a process that is gone by now gets none."""
-        if self.popen is not None:
-            self.popen.send_signal(number)
-
-    def live(self) -> None:
-        """Start it anew."""
-        self.lives += 1
-        with self.log.open("ab") as stream:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.process", *self.arguments],
-                cwd=REPOSITORY,
-                env={**os.environ, **self.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=stream,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
 
 
 @dataclass(slots=True)
@@ -191,6 +149,22 @@ class House:
         with self.connect() as connection:
             return connection.execute(query.encode(), arguments).fetchall()
 
+    def make_keys(self, count: int) -> list[str]:
+        """Secrets of new API keys; from now on every request wants one."""
+        command = [sys.executable, "-m", "safelight", "keys", "create"]
+        return [
+            subprocess.run(
+                [*command, f"tenant{number}"],
+                cwd=REPOSITORY,
+                env={**os.environ, **self._environment()},
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_S,
+            ).stdout.strip()
+            for number in range(count)
+        ]
+
     def add_worker(self, name: str, skew_s: float = 0.0) -> Member:
         """Another worker, whose time of day is wrong by ``skew_s``."""
         return self._move_in(name, skew_s=skew_s)
@@ -261,9 +235,8 @@ class House:
             price=PRICE,
         )
 
-    def _move_in(self, name: str, *, port: int = 0, skew_s: float = 0.0) -> Member:
-        arguments = ["api", "--port", str(port)] if port else ["worker"]
-        environment = {
+    def _environment(self, skew_s: float = 0.0) -> dict[str, str]:
+        return {
             "SAFELIGHT_CONFIG": str(self.folder / "safelight.toml"),
             "SAFELIGHT_HOME": str(self.folder / "home"),
             "SAFELIGHT_STORE": self.servers.store_url(self.lane),
@@ -272,7 +245,10 @@ class House:
             FOLDER: str(self.triggers),
             SKEW: str(skew_s),
         }
-        member = Member(name, arguments, environment, self.folder / f"{name}.log", port=port)
+
+    def _move_in(self, name: str, *, port: int = 0, skew_s: float = 0.0) -> Member:
+        arguments = ["api", "--port", str(port)] if port else ["worker"]
+        member = Member(name, arguments, self._environment(skew_s), self.folder / f"{name}.log", port=port)
         member.live()
         self.members.append(member)
         keeper = threading.Thread(target=self._keep, args=(member,), name=f"keep-{name}", daemon=True)
@@ -287,11 +263,6 @@ class House:
             if not member.wanted or self._leaving.wait(_PAUSE_S):
                 return
             member.live()
-
-
-def url_of(member: Member) -> str:
-    """The address of an API process."""
-    return f"http://127.0.0.1:{member.port}"
 
 
 def now() -> datetime:

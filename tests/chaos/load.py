@@ -11,7 +11,8 @@ from uuid import UUID
 
 import httpx
 
-from tests.chaos.house import House, url_of
+from tests.chaos.house import House
+from tests.chaos.member import url_of
 
 _SUCCEEDED = ("succeeded",)
 # How large a share of all jobs is of a kind, and how such a job may end. Of each kind there is at least one.
@@ -83,14 +84,14 @@ class Clients:
 
     house: House
     seed: int
+    secrets: list[str]  # of the keys that they share out among themselves
     accepted: dict[UUID, Collection[str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     repeats: int = 0
 
     async def submit(self, http: httpx.AsyncClient, order: Order) -> None:
         """Submit an order under its key until it is accepted or refused, and cancel it where it wants that."""
-        headers = {"Idempotency-Key": order.key}
-        answer = await self._insist(http, order, "/v1/jobs", json=order.body, headers=headers)
+        answer = await self._insist(http, order, "/v1/jobs", json=order.body)
         if answer.status_code not in (200, 202):
             self.refused.append(f"{order.key}: {answer.status_code} {answer.text[:200]}")
             return
@@ -103,6 +104,8 @@ class Clients:
 
     async def _insist(self, http: httpx.AsyncClient, order: Order, path: str, **request: Any) -> httpx.Response:
         chance = random.Random(f"{self.seed} {order.number} {path}")
+        secret = self.secrets[order.number % len(self.secrets)]
+        request["headers"] = {"Authorization": f"Bearer {secret}", "Idempotency-Key": order.key}
         pause = 0.1
         while True:
             api = chance.choice(self.house.apis)

@@ -9,19 +9,22 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import psycopg
 
-from tests.chaos.audit import Findings, audit, unfinished
-from tests.chaos.faults import FAULTS
-from tests.chaos.house import House, Plan
+from tests.chaos.audit import Findings, Window, audit, unfinished
+from tests.chaos.faults import FAULTS, LINGERS_S
+from tests.chaos.house import House, Plan, now
 from tests.chaos.load import Clients, Order, make_orders
 from tests.chaos.servers import Servers
 
 _OFTEN = ("kill_worker", "kill_worker", "kill_worker", "pause_worker", "kill_api")  # besides one of each
 _CLIENTS = 24
+_KEYS = 3
+_UNDISTURBED = 0.5  # how often a job that was hit is let come back before the next fault
 _BACKLOG = 1_000  # clients wait while more jobs than that have not ended
 _LOOK_EVERY_S = 0.5
 _PATIENCE_S = 60.0  # how long nothing may end after the faults before the soak gives up
@@ -72,8 +75,9 @@ class _Running:
         self._soak = soak
         self._house = house
         self._tell = tell
-        self._clients = Clients(house, soak.seed)
+        self._clients = Clients(house, soak.seed, house.make_keys(_KEYS))
         self._standing = Standing()
+        self._windows: list[Window] = []
         self._room = asyncio.Event()
         self._submitted = asyncio.Event()
 
@@ -102,7 +106,7 @@ class _Running:
 
     def _audit(self) -> Findings:
         with self._house.connect() as connection:
-            return audit(connection, self._house.outputs, self._clients.accepted, self._house.hits)
+            return audit(connection, self._house.outputs, self._clients.accepted, self._house.hits, self._windows)
 
     async def _submit_all(self) -> None:
         orders = iter(make_orders(self._soak.jobs, self._soak.seed))
@@ -125,10 +129,14 @@ class _Running:
             deck = [*sorted(FAULTS), *_OFTEN]
             for name in chance.sample(deck, len(deck)):
                 self._standing.fault = name
+                hits, begin = len(self._house.hits), now()
                 await asyncio.to_thread(FAULTS[name], self._house, chance)
+                self._windows.append((name, begin, now() + timedelta(seconds=LINGERS_S[name])))
                 self._standing.faults[name] += 1
                 self._standing.fault = ""
-                await asyncio.sleep(chance.uniform(0.1, 0.5) * self._soak.plan.lease_s)
+                undisturbed = len(self._house.hits) > hits and chance.random() < _UNDISTURBED
+                pause = 2.0 if undisturbed else chance.uniform(0.1, 0.5)
+                await asyncio.sleep(pause * self._soak.plan.lease_s)
                 if self._submitted.is_set() and self._standing.unfinished == 0:
                     return
 

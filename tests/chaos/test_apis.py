@@ -11,7 +11,8 @@ from httpx_sse import connect_sse
 from tests.chaos import triggers
 from tests.chaos.desk import LIMIT_S, Desk
 from tests.chaos.faults import kill
-from tests.chaos.house import House, url_of
+from tests.chaos.house import House
+from tests.chaos.member import url_of
 from tests.e2e.processes import wait_for
 
 

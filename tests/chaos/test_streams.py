@@ -9,7 +9,8 @@ import signal
 import httpx
 
 from tests.chaos.desk import LIMIT_S, Desk
-from tests.chaos.house import House, url_of
+from tests.chaos.house import House
+from tests.chaos.member import url_of
 from tests.e2e.processes import wait_for
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -6,7 +6,8 @@ import signal
 
 from tests.chaos.desk import Desk
 from tests.chaos.faults import kill
-from tests.chaos.house import House, Member
+from tests.chaos.house import House
+from tests.chaos.member import Member
 from tests.e2e.processes import wait_for
 
 STEPS = 120  # of 10 ms each: long enough to be struck in the middle
