@@ -9,7 +9,7 @@ from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
 from jobstore.postgres.columns import Connection, every, one
 from jobstore.postgres.rows import pictures_of
-from jobstore.postgres.standing import COUNTED, standing
+from jobstore.postgres.standing import standing
 from jobstore.protocol import JobFilter, JobPage, RedriveFilter
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import Row, to_job
@@ -58,10 +58,10 @@ async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
     )
 
 
-async def told(connection: Connection, row: Row, counted: int = COUNTED) -> Job:
+async def told(connection: Connection, row: Row) -> Job:
     """The job of a row, with its pictures and its place in the queue."""
     found = await pictures_of(connection, [row["id"]]) if row["state"] == JobState.SUCCEEDED else {}
-    return to_job(row, found.get(row["id"], ()), await standing(connection, row, counted))
+    return to_job(row, found.get(row["id"], ()), await standing(connection, row))
 
 
 async def letters(connection: Connection, where: RedriveFilter, limit: int) -> list[UUID]:

@@ -13,16 +13,22 @@ COUNTED_AT_SUBMIT = 1_000
 LIVE_S = 30.0
 """A worker that beat within so many seconds counts as a device of its lanes."""
 
-_AHEAD = """
-SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds, (
+AHEAD = """
+SELECT count(*) AS jobs_ahead, coalesce(sum(ahead.expected_s), 0) AS seconds_ahead, (
     SELECT count(*) FROM worker
-    WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND %(lane)s = ANY(lanes)
+    WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND this.lane = ANY(lanes)
 ) AS devices
 FROM (
     SELECT expected_s FROM job
-    WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s AND (rank_at, seq) < (%(rank_at)s, %(seq)s)
-    LIMIT %(limit)s
+    WHERE state = 'queued' AND leader_id IS NULL AND lane = this.lane AND (rank_at, seq) < (this.rank_at, this.seq)
+    LIMIT %(counted)s
 ) AS ahead
+"""
+"""Jobs, seconds of device time and devices, of a row that the query around it calls ``this``."""
+
+_STANDING = f"""
+SELECT found.* FROM (SELECT %(lane)s::text AS lane, %(rank_at)s::float8 AS rank_at, %(seq)s::bigint AS seq) AS this
+CROSS JOIN LATERAL ({AHEAD}) AS found
 """
 
 
@@ -35,8 +41,12 @@ async def standing(connection: Connection, row: Row, counted: int = COUNTED) -> 
         return None
     if row["leader_id"] is not None:
         row = await one(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": row["leader_id"]}) or row
-    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"limit": counted, "live_s": LIVE_S}
-    ahead = await sole(connection, _AHEAD, arguments)
-    if ahead["jobs"] == counted:
+    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"counted": counted, "live_s": LIVE_S}
+    return place_of(await sole(connection, _STANDING, arguments), counted)
+
+
+def place_of(ahead: Row, counted: int) -> tuple[int, float | None] | None:
+    """Place and seconds, from the columns of ``AHEAD``."""
+    if ahead["jobs_ahead"] == counted:
         return None
-    return ahead["jobs"] + 1, ahead["seconds"] / ahead["devices"] if ahead["devices"] else None
+    return ahead["jobs_ahead"] + 1, ahead["seconds_ahead"] / ahead["devices"] if ahead["devices"] else None

@@ -13,7 +13,6 @@ from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
-from jobstore.postgres.standing import COUNTED_AT_SUBMIT
 from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
@@ -78,7 +77,7 @@ class PostgresStore(RuledStore[PostgresRows]):
         row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
         if row is None:
             row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
-        return await self._on(lambda c: listing.told(c, row, counted=COUNTED_AT_SUBMIT))
+        return submit.told(row) or await self.told(row)
 
     async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))

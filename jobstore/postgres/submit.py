@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobstore.job import NewJob, Picture
+from jobstore.job import Job, JobState, NewJob, Picture
 from jobstore.postgres.columns import Connection, one
 from jobstore.postgres.insert import INSERT_JOB, arguments_of
 from jobstore.postgres.rows import PostgresRows
+from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, LIVE_S, place_of
 from jobstore.rules import requests
-from jobstore.rules.rows import Row
+from jobstore.rules.rows import Row, to_job
 
 # The same as ``requests.accept`` for a job that neither is answered nor finds one like it in flight.
 _PLAIN = f"""
@@ -23,7 +24,7 @@ booked AS (
     SELECT key_id, currency, reserved, 0 FROM added WHERE key_id IS NOT NULL AND reserved > 0
     ON CONFLICT (key_id, currency) DO UPDATE SET reserved = known.reserved + EXCLUDED.reserved
 )
-SELECT * FROM added
+SELECT this.*, ahead.* FROM added AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
 """
 
 
@@ -34,7 +35,8 @@ class LostRaceError(Exception):
 async def plainly(connection: Connection, new: NewJob) -> Row | None:
     """The row of a job that waits by itself; None, and nothing written, where one like it is in flight."""
     joinable = new.request.cache.writes and new.request.start_at is None
-    return await one(connection, _PLAIN, arguments_of(new, {"joinable": joinable, "reserved": new.price}))
+    arguments = arguments_of(new, {"joinable": joinable, "reserved": new.price})
+    return await one(connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT, "live_s": LIVE_S})
 
 
 async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> Row:
@@ -47,3 +49,11 @@ async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture])
     if row is None:
         raise LostRaceError
     return row
+
+
+def told(row: Row) -> Job | None:
+    """The job of a row that ``plainly`` gave, with its place in the queue; None for other rows."""
+    if "jobs_ahead" not in row:
+        return None
+    queued = row["state"] == JobState.QUEUED
+    return to_job(row, (), place_of(row, COUNTED_AT_SUBMIT) if queued else None)
