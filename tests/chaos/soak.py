@@ -123,7 +123,7 @@ class _Running:
             await self._clients.submit(http, order)
 
     async def _strike(self) -> None:
-        """Every fault at least once in a random order, then all of them again, until the last job is submitted."""
+        """Every fault in a random order, then all of them again, until the last job has ended or the time is over."""
         chance = random.Random(f"faults {self._soak.seed}")
         while not self._submitted.is_set():
             deck = [*sorted(FAULTS), *_OFTEN]
@@ -137,7 +137,7 @@ class _Running:
                 undisturbed = len(self._house.hits) > hits and chance.random() < _UNDISTURBED
                 pause = 2.0 if undisturbed else chance.uniform(0.1, 0.5)
                 await asyncio.sleep(pause * self._soak.plan.lease_s)
-                if self._submitted.is_set() and self._standing.unfinished == 0:
+                if self._submitted.is_set() and (self._soak.minutes is not None or self._standing.unfinished == 0):
                     return
 
     async def _watch(self) -> None:
