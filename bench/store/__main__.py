@@ -19,6 +19,8 @@ from rich.table import Table
 from bench.store import bell, history, throughput
 from bench.store.jobs import database
 from jobstore.postgres.store import PostgresStore
+from safelight.config import LogSettings
+from safelight.telemetry.logs import configure_logging
 
 _CONSOLE = Console()
 
@@ -26,6 +28,7 @@ _CONSOLE = Console()
 def main() -> None:
     """Run what the command line asks for."""
     options = _options()
+    configure_logging(LogSettings(level="warning", format="console"))
     found: dict[str, Any] = {}
     with Progress(console=_CONSOLE) as progress:
         if "throughput" in options.parts:

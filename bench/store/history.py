@@ -30,6 +30,7 @@ WHERE tablename = 'job_archive' AND indexname <> 'job_archive_pkey'
 def fill(url: str, queued: int, ended: int, progress: Progress) -> None:
     """Put jobs straight into the tables by COPY: so many that wait, and so many that ended an hour ago."""
     with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO lane (name) VALUES (%s)", [LANE])
         indexes = connection.execute(_ARCHIVE_INDEXES).fetchall()
         for name, _ in indexes:
             connection.execute(SQL("DROP INDEX {}").format(Identifier(name)))
