@@ -15,7 +15,7 @@ from pika.exceptions import AMQPError
 from actors.broker import bell_message, queue_name
 from tests.chaos import triggers
 from tests.chaos.house import House, now, pause
-from tests.chaos.member import Member
+from tests.chaos.member import Member, frozen
 
 Fault = Callable[[House, random.Random], None]
 FAULTS: dict[str, Fault] = {}
@@ -72,12 +72,9 @@ def pause_worker(house: House, chance: random.Random) -> None:
     """SIGSTOP until the lease has long run out, then SIGCONT: a zombie that believes it holds its jobs."""
     worker = house.busy_worker(chance)
     at = now()
-    worker.send(signal.SIGSTOP)
-    try:
+    with frozen(worker):
         house.note_hits("pause_worker", worker.pid, at)
         pause(2 * house.plan.lease_s)
-    finally:
-        worker.send(signal.SIGCONT)
 
 
 @fault()

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,3 +60,15 @@ class Member:
 def url_of(member: Member) -> str:
     """The address of an API process."""
     return f"http://127.0.0.1:{member.port}"
+
+
+@contextmanager
+def frozen(*members: Member) -> Iterator[None]:
+    """SIGSTOP for as long as the body takes, then SIGCONT."""
+    for member in members:
+        member.send(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for member in members:
+            member.send(signal.SIGCONT)

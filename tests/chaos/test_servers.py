@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import signal
 import threading
 
 from tests.chaos import faults, triggers
 from tests.chaos.desk import Desk
 from tests.chaos.house import House
+from tests.chaos.member import frozen
 from tests.e2e.processes import wait_for
 
 CHANCE = random.Random(0)
@@ -103,13 +103,10 @@ def test_postgres_unreachable_for_longer_than_a_lease(house: House, desk: Desk) 
 
 def test_transaction_left_open_under_load(house: House, desk: Desk) -> None:
     """Whoever holds an old snapshot and locks a job that waits stops that job alone."""
-    for worker in house.workers:
-        worker.send(signal.SIGSTOP)
-    locked = desk.submit()
     with house.connect() as connection, connection.transaction():
-        connection.execute("SELECT id FROM job WHERE id = %s FOR UPDATE", [locked])
-        for worker in house.workers:
-            worker.send(signal.SIGCONT)
+        with frozen(*house.workers):
+            locked = desk.submit()
+            connection.execute("SELECT id FROM job WHERE id = %s FOR UPDATE", [locked])
         others = [desk.submit(steps=5) for _ in range(10)]
         assert {desk.wait(job_id)["state"] for job_id in others} == {"succeeded"}
         assert desk.job(locked)["state"] == "queued"

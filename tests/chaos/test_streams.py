@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 
 import httpx
 
 from tests.chaos.desk import LIMIT_S, Desk
 from tests.chaos.house import House
-from tests.chaos.member import url_of
+from tests.chaos.member import frozen, url_of
 from tests.e2e.processes import wait_for
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -22,14 +21,9 @@ async def test_a_thousand_watchers(house: House, desk: Desk) -> None:
     """Every reader hears the end once; the API goes on answering, and is free of them all afterwards."""
     api = house.apis[0]
     gate = asyncio.Semaphore(_AT_ONCE)
-    for worker in house.workers:
-        worker.send(signal.SIGSTOP)  # nothing is to happen before all are there
-    try:
+    with frozen(*house.workers):  # nothing is to happen before all are there
         job_id = await asyncio.to_thread(desk.submit, steps=50)
         opened = await asyncio.gather(*(watch(api.port, job_id, gate) for _ in range(READERS + SLOW + GONE)))
-    finally:
-        for worker in house.workers:
-            worker.send(signal.SIGCONT)
     for _, writer in opened[READERS + SLOW :]:
         writer.transport.abort()
     async with asyncio.timeout(LIMIT_S), httpx.AsyncClient(base_url=url_of(api), timeout=LIMIT_S) as http:

@@ -7,7 +7,7 @@ import signal
 from tests.chaos.desk import Desk
 from tests.chaos.faults import kill
 from tests.chaos.house import House
-from tests.chaos.member import Member
+from tests.chaos.member import Member, frozen
 from tests.e2e.processes import wait_for
 
 STEPS = 120  # of 10 ms each: long enough to be struck in the middle
@@ -38,11 +38,8 @@ def test_frozen_for_longer_than_its_lease(house: House, desk: Desk) -> None:
     """SIGSTOP, SIGCONT: the job has gone to another; what the zombie still does changes nothing and leaves no file."""
     job_id = desk.submit(steps=STEPS)
     zombie = holder_of(house, job_id)
-    zombie.send(signal.SIGSTOP)
-    try:
+    with frozen(zombie):
         assert holder_of(house, job_id, but=zombie) is not zombie
-    finally:
-        zombie.send(signal.SIGCONT)
     desk.wait(job_id)
     house.heal()
     folders = house.outputs / "jobs" / job_id
@@ -110,16 +107,11 @@ def test_clocks_that_are_ten_minutes_off(house: House, desk: Desk) -> None:
     ordinary = list(house.workers)
     wrong = [house.add_worker("fast", skew_s=600), house.add_worker("slow", skew_s=-600)]
     house.wait_ready()
-    for worker in ordinary:
-        worker.send(signal.SIGSTOP)
-    try:
+    with frozen(*ordinary):
         jobs = [desk.submit(steps=LONG, deadline_s=30) for _ in range(2)]
         late = desk.submit(steps=1000, deadline_s=3, ends=("failed",))
         assert [desk.wait(job_id)["state"] for job_id in jobs] == ["succeeded"] * 2
         assert desk.wait(late)["error"]["code"] == "deadline_exceeded"
         assert [desk.facts(job_id)["rescues"] for job_id in jobs] == [0, 0]
-    finally:
-        for worker in ordinary:
-            worker.send(signal.SIGCONT)
     for worker in wrong:
         house.move_out(worker)
