@@ -162,7 +162,7 @@ def draw(request: RenderRequest, seed: int) -> Image:
     picture = ImageOps.colorize(Image.linear_gradient("L").rotate(parts[12]).resize(size), dark, light)
     pen = ImageDraw.Draw(picture)
     for shape, colour, place in ((pen.ellipse, one, parts[13:16]), (pen.rectangle, other, parts[16:19])):
-        left, top, side = (share * max(size) // 320 for share in place)
+        left, top, side = (share * max(size) // 400 for share in place)
         shape((left, top, left + side + 8, top + side + 8), fill=colour)
     return picture
 
