@@ -50,8 +50,8 @@ class Desk:
         return wait_for(f"the job to be {' or '.join(wanted)}", probe, LIMIT_S)
 
     def running(self, job_id: str) -> None:
-        """Wait until a step of the job was taken."""
-        wait_for("the job to run", lambda: self.job(job_id)["state"] == "running", LIMIT_S)
+        """Wait until the job runs; a short one may have ended before anybody looked."""
+        self.wait(job_id, "running", *_TERMINAL)
 
     def facts(self, job_id: str) -> dict[str, Any]:
         """What the API doesn't tell: rescues, and how often the job was claimed."""

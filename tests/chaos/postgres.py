@@ -26,10 +26,14 @@ class OwnPostgres:
     def __enter__(self) -> OwnPostgres:
         """Start it. What was committed survives a killed server; a crash of the machine is not in the plan."""
         self.url = self._embedded.start()
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("ALTER SYSTEM SET max_connections = 200")
-        self.restart("fast")
+        try:
+            with psycopg.connect(self.url, autocommit=True) as connection:
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("ALTER SYSTEM SET max_connections = 200")
+            self.restart("fast")
+        except BaseException:
+            self._embedded.stop()
+            raise
         return self
 
     def __exit__(

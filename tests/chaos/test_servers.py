@@ -84,10 +84,10 @@ def test_postgres_restarted_under_load(house: House, desk: Desk) -> None:
 
 def test_postgres_away_at_the_finish(house: House, desk: Desk) -> None:
     """For less than a lease: the result is written when it is back, and nothing is rendered again."""
-    job_id = desk.submit(steps=80)
+    job_id = desk.submit(steps=40)
     desk.running(job_id)
     house.servers.to_postgres.refuse()
-    threading.Event().wait(1.2)
+    threading.Event().wait(0.7)
     house.servers.to_postgres.restore()
     desk.wait(job_id)
     assert desk.facts(job_id) == {"rescues": 0, "attempts": 1, "claims": 1}
