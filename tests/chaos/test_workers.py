@@ -10,7 +10,7 @@ from tests.chaos.house import House
 from tests.chaos.member import Member, frozen
 from tests.e2e.processes import wait_for
 
-STEPS = 120  # of 10 ms each: long enough to be struck in the middle
+STEPS = 200  # of 10 ms each: long enough to be struck in the middle
 LONG = 300  # longer than the lease
 
 
@@ -66,9 +66,9 @@ def test_killed_after_the_finish_before_the_ack(house: House, desk: Desk) -> Non
 
 def test_job_that_kills_every_process_that_renders_it(desk: Desk) -> None:
     """It is dead after three rescues; those that were rendered beside it are not, whatever they went through."""
-    good = [desk.submit(steps=STEPS)]
+    good = [desk.submit(steps=60)]
     bad = desk.submit("a red circle [crash]", ends=("dead",))
-    good += [desk.submit(steps=STEPS) for _ in range(4)]
+    good += [desk.submit(steps=60) for _ in range(4)]
     job = desk.wait(bad)
     assert job["error"]["code"] == "worker_lost"
     assert job["cost"]["charged"] == "0"
