@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -13,6 +13,22 @@ import pytest
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.sqlite.store import SqliteStore
+from tests.contract.emptying import empty_postgres
+from tests.services.postgres import fresh_database
+
+
+@pytest.fixture(scope="session")
+def emptied_database(postgres_url: str, migrated: str) -> Iterator[str]:
+    """A database that all tests of this room use, one after the other."""
+    with fresh_database(postgres_url, migrated) as url:
+        yield url
+
+
+@pytest.fixture
+def database(emptied_database: str) -> str:
+    """The URL of a database with the whole schema and nothing in it."""
+    empty_postgres(emptied_database)
+    return emptied_database
 
 
 @pytest.fixture(scope="session")

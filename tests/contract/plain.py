@@ -123,6 +123,10 @@ class PlainStore:
         stands = job if job.leader is None else self.jobs[job.leader]
         return 1 + sum((other.rank, other.seq) < (stands.rank, stands.seq) for other in self._queue(stands.new.lane))
 
+    def leases(self) -> list[int]:
+        """The tokens under which jobs are held."""
+        return sorted(job.token for job in self.jobs.values() if job.token is not None)
+
     def held(self, worker: UUID) -> set[tuple[int, UUID, bool]]:
         """The leases of a worker: token, job, and whether it is to be canceled."""
         holds = [job for job in self.jobs.values() if job.worker == worker and job.token is not None]

@@ -161,6 +161,18 @@ async def test_a_lane_of_long_jobs_does_not_starve_beside_one_of_short_ones(stor
     raise AssertionError("the long job was never started")
 
 
+@pytest.mark.parametrize("joined", [False, True])
+async def test_lanes_take_turns(store: JobStore, joined: bool) -> None:
+    """Also where their jobs are such that others joined."""
+    for lane in ("long", "short"):
+        for number in range(3):
+            for _ in range(1 + joined):
+                await store.submit(new_job(f"{lane} {number}", lane=lane))
+    assert await _starts_within(store, "long", 1)
+    assert await _starts_within(store, "short", 1)
+    assert await _starts_within(store, "long", 1)
+
+
 async def _starts_within(store: JobStore, lane: str, count: int) -> bool:
     """True when a worker of both lanes takes one of the lane's jobs in so many claims."""
     worker = new_worker("old", "new", "long", "short")
@@ -185,15 +197,18 @@ async def test_a_step_of_priority_is_a_quantum(store: JobStore, priority: int, p
 
 async def test_the_last_priority_starves_under_the_first_from_one_key(store: JobStore) -> None:
     """It does not: each job of high priority ranks behind the one before it."""
-    assert await _rounds_until_the_lowest_is_claimed(store, [uuid7()] * 400) < 400
+    assert await _rounds_until_the_lowest_is_claimed(store, [uuid7()] * 200) < 200
 
 
-async def test_the_last_priority_does_not_starve_under_the_first_from_ever_fresh_keys(store: JobStore) -> None:
+@pytest.mark.parametrize("joined", [False, True])
+async def test_the_last_priority_does_not_starve_under_the_first_from_ever_fresh_keys(
+    store: JobStore, joined: bool
+) -> None:
     """Each of which has nothing queued before: the lane's time goes on with every claim."""
-    assert await _rounds_until_the_lowest_is_claimed(store, [uuid7() for _ in range(400)]) < 400
+    assert await _rounds_until_the_lowest_is_claimed(store, [uuid7() for _ in range(200)], joined=joined) < 200
 
 
-async def _rounds_until_the_lowest_is_claimed(store: JobStore, keys: Sequence[UUID]) -> int:
+async def _rounds_until_the_lowest_is_claimed(store: JobStore, keys: Sequence[UUID], *, joined: bool = False) -> int:
     """How many jobs of priority 9 are claimed, one a round, before the one of priority 0 that waits."""
     worker = new_worker()
     await measure(store, worker, step_s=QUANTUM_S / STEPS)
@@ -201,7 +216,8 @@ async def _rounds_until_the_lowest_is_claimed(store: JobStore, keys: Sequence[UU
     for _ in range(2):
         await store.submit(new_job(priority=9, key_id=uuid7()))
     for done, key_id in enumerate(keys):
-        await store.submit(new_job(priority=9, key_id=key_id))
+        for _ in range(1 + joined):
+            await store.submit(new_job(f"f{done}", priority=9, key_id=key_id))
         if done % 10 == 0:
             await sweep(store)
         if (await claimed(store, worker)).job.id == low.id:

@@ -40,10 +40,11 @@ async def opened(url: str) -> AsyncIterator[PostgresStore]:
 
 def test_32_threads_settle_for_four_keys(database: str) -> None:
     """Pictures that many ask for, so that one settlement pays for several keys; every way to end."""
+    before = _deadlocks(database)
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(lambda number: asyncio.run(_live(database, number)), range(THREADS)))
     asyncio.run(_settle_the_rest(database))
-    assert _deadlocks(database) == 0
+    assert _deadlocks(database) == before
     asyncio.run(_compare(database))
 
 
