@@ -28,6 +28,15 @@ _IN_TIME = """
 (deadline_at IS NULL OR deadline_at > clock_timestamp())
 AND (start_by IS NULL OR started_at IS NOT NULL OR start_by > clock_timestamp())
 """
+# The same as ``fairness.advanced``.
+_MOVE_ON = """
+UPDATE lane SET served_at = clock_timestamp(), virtual_s = greatest(
+    lane.virtual_s,
+    started.start_tag,
+    least(greatest(lane.virtual_s, started.start_tag) + started.share_s / (2 * lane.tenants + 1),
+          started.start_tag + %(advance_bound_s)s)
+)
+"""
 # One index scan a lane; the heads that are not taken are let go at commit. Lanes have clocks of their own, so a
 # worker of several takes from them in turn. A mate may jump the line only over jobs that
 # stand at most so many virtual seconds before it. The lane's clock is moved on unless somebody else is at it.
@@ -67,17 +76,10 @@ seen AS ({_SEEN} WHERE worker.seen_at < clock_timestamp() - interval '100 millis
 clock AS MATERIALIZED (
     SELECT lane.name FROM lane JOIN started ON lane.name = started.lane FOR NO KEY UPDATE OF lane SKIP LOCKED
 ),
-moved_on AS (
-    UPDATE lane SET served_at = clock_timestamp(), virtual_s = greatest(
-        lane.virtual_s,
-        started.start_tag,
-        least(greatest(lane.virtual_s, started.start_tag) + started.share_s / (2 * lane.tenants + 1),
-              started.start_tag + %(advance_bound_s)s)
-    )
-    FROM started, clock WHERE lane.name = clock.name
-)
+moved_on AS ({_MOVE_ON} FROM started, clock WHERE lane.name = clock.name)
 SELECT * FROM chosen LEFT JOIN started USING (id)
 """
+_MOVE_ON_FOR = f"{_MOVE_ON} FROM job AS started WHERE started.id = %(id)s AND lane.name = started.lane"
 _CHOSEN = "SELECT * FROM job WHERE id = %(id)s AND state = 'queued' AND leader_id IS NULL FOR NO KEY UPDATE"
 _HELD = """
 SELECT lease_token AS token, id AS job_id, cancel_requested FROM job
@@ -133,6 +135,7 @@ async def claim_by_rules(rows: PostgresRows, job_id: UUID, worker: Worker) -> Le
     job = await one(rows.connection, _CHOSEN, {"id": job_id})
     if job is None:
         return None
+    await rows.connection.execute(_MOVE_ON_FOR, {"id": job_id, "advance_bound_s": ADVANCE_BOUND_S})
     token = (await sole(rows.connection, "SELECT nextval('lease_token') AS token", {}))["token"]
     return await reaper.start(rows, job, token, worker.id)
 
