@@ -92,6 +92,8 @@ class _Running:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
+        self._standing.accepted, self._standing.unfinished = len(self._clients.accepted), self._unfinished()
+        self._tell(self._standing)
         findings = await asyncio.to_thread(self._audit)
         return Outcome(
             soak=self._soak,
