@@ -110,5 +110,12 @@ def declare_lanes(broker: Broker, lanes: Iterable[str]) -> None:
 
 
 def is_mismatch(error: Exception) -> bool:
-    """True where the broker refused a declaration because the queue has other arguments (AMQP 406)."""
-    return any(getattr(cause, "reply_code", None) == _PRECONDITION_FAILED for cause in error.args)
+    """True where the broker refused a declaration because the queue has other arguments.
+
+    That is AMQP's 406, and so is a consumer that was too slow to ack: RabbitMQ tells them apart in words alone.
+    """
+    return any(
+        getattr(cause, "reply_code", None) == _PRECONDITION_FAILED
+        and "inequivalent" in str(getattr(cause, "reply_text", ""))
+        for cause in error.args
+    )

@@ -13,6 +13,7 @@ from dramatiq.middleware import MiddlewareError
 
 from actors.leases import Leases
 from actors.parts import Parts
+from actors.patrol import Patrol
 from actors.render import RenderActor
 from jobstore.janitor import Janitor
 from jobstore.sweeper import Sweeper
@@ -36,6 +37,7 @@ class Lifespan(Middleware):
         self._embedded = embedded
         self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces)
         self._actor = RenderActor(parts, self._leases)
+        self._patrol = Patrol(self._actor, self._leases, parts.settings.worker)
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []
@@ -64,7 +66,7 @@ class Lifespan(Middleware):
         if self._embedded:
             await self._sweeper.sweep_at_boot()
         await self._leases.beat()
-        beside = (self._leases.run(), self._sweeper.run(), self._janitor.run())
+        beside = (self._leases.run(), self._sweeper.run(), self._janitor.run(), self._patrol.run())
         self._tasks = [asyncio.create_task(work) for work in beside]
 
     async def _drain(self, grace_s: float) -> None:
@@ -76,6 +78,7 @@ class Lifespan(Middleware):
         self._leases.hand_back_all()
 
     async def _close(self) -> None:
+        await self._patrol.ended()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from structlog.contextvars import bound_contextvars
 
@@ -39,22 +40,28 @@ class RenderActor:
 
     async def answer(self, lane: str) -> None:
         """Answer one bell of a lane: claim a job of it, if there is one, and render it."""
+        if await self.take(lane):
+            return
+        if self._draining:
+            self._parts.bell.ring(lane)  # for whoever is still there
+        else:
+            BELLS.labels("empty").inc()
+
+    async def take(self, lane: str, on_claim: Callable[[], None] | None = None) -> bool:
+        """Claim a job of a lane and bring it to its end; False where there was none. ``on_claim`` hears of a claim."""
         worker = self._parts.worker
         with bound_contextvars(worker_id=str(worker.id), device=worker.device, lane=lane):
             async with self._solitude.turn():
-                await self._answer(lane)
-
-    async def _answer(self, lane: str) -> None:
-        if self._draining:
-            self._parts.bell.ring(lane)  # for whoever is still there
-            return
-        claimed_at = time.monotonic()
-        lease = await self._claim(lane)
-        if lease is None:
-            BELLS.labels("empty").inc()
-            return
-        with bound_contextvars(job_id=str(lease.job.id)):
-            await self._bring_to_end(self._leases.hold(lease, claimed_at))
+                claimed_at = time.monotonic()
+                lease = None if self._draining else await self._claim(lane)
+                if lease is None:
+                    return False
+                held = self._leases.hold(lease, claimed_at)
+                if on_claim is not None:
+                    on_claim()
+                with bound_contextvars(job_id=str(lease.job.id)):
+                    await self._bring_to_end(held)
+                return True
 
     async def _claim(self, lane: str) -> Lease | None:
         if not self._parts.engine.healthy:

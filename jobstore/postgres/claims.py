@@ -80,7 +80,9 @@ moved_on AS ({_MOVE_ON} FROM started, clock WHERE lane.name = clock.name)
 SELECT * FROM chosen LEFT JOIN started USING (id)
 """
 _MOVE_ON_FOR = f"{_MOVE_ON} FROM job AS started WHERE started.id = %(id)s AND lane.name = started.lane"
-_CHOSEN = "SELECT * FROM job WHERE id = %(id)s AND state = 'queued' AND leader_id IS NULL FOR NO KEY UPDATE"
+_CHOSEN = f"""
+SELECT * FROM job WHERE id = %(id)s AND state = 'queued' AND leader_id IS NULL AND {_IN_TIME} FOR NO KEY UPDATE
+"""
 _HELD = """
 SELECT lease_token AS token, id AS job_id, cancel_requested FROM job
 WHERE worker_id = %(worker_id)s AND lease_token IS NOT NULL

@@ -20,7 +20,7 @@ SELECT least(greatest(%(image_steps)s * coalesce((
 """
 TAIL = f"""
 SELECT start_tag + share_s FROM job
-WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s
+WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled') AND lane = %(lane)s
   AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)
 ORDER BY start_tag DESC LIMIT 1
 """
@@ -34,8 +34,9 @@ INSERT INTO job (
 )
 SELECT
     %(id)s, CASE WHEN %(state)s = 'queued' AND %(start_at)s::timestamptz > c.now THEN 'scheduled' ELSE %(state)s END,
-    %(lane)s, %(model)s, %(batch_key)s, p.start_tag + %(offset_s)s, p.start_tag, e.expected_s / %(weight)s,
-    e.expected_s, %(request)s, %(format)s, %(fingerprint)s, %(seedless_fingerprint)s, %(joinable)s, %(cache)s,
+    %(lane)s, %(model)s, %(batch_key)s, p.start_tag + %(offset_s)s, p.start_tag,
+    CASE WHEN %(state)s = 'succeeded' THEN 0 ELSE e.expected_s / %(weight)s END, e.expected_s,
+    %(request)s, %(format)s, %(fingerprint)s, %(seedless_fingerprint)s, %(joinable)s, %(cache)s,
     %(leader_id)s, %(key_id)s, %(dimensions)s, %(currency)s, %(price)s, %(reserved)s, %(max_attempts)s,
     %(max_attempts)s, %(start_at)s, c.now + make_interval(secs => %(start_deadline_s)s), c.now,
     CASE WHEN %(state)s IN ('running', 'succeeded') THEN c.now END, CASE WHEN %(state)s = 'succeeded' THEN c.now END,

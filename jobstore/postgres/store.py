@@ -193,7 +193,7 @@ class PostgresStore(RuledStore[PostgresRows]):
         return await self._on(lambda c: reads.usage(c, job_id))
 
     async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
-        await self._on(lambda c: retention.archive(c, limit))
+        await self._on(lambda c: retention.archive(c, limit, ages))
         parts = [await self._purge_kind(kind, age_s, limit) for kind, age_s in retention.ages_of(ages)]
         await self._on(lambda c: retention.purge_rest(c, limit))
         return Purged(**{name: sum(getattr(part, name) for part in parts) for name in Purged.__struct_fields__})

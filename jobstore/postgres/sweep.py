@@ -30,15 +30,15 @@ SELECT * FROM job WHERE state = 'scheduled' AND leader_id IS NULL AND start_at <
 ORDER BY start_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 """
 _LATE = """
-SELECT id FROM job
-WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running')
-  AND (lease_token IS NULL OR deadline_at < clock_timestamp() - make_interval(secs => %(grace_s)s))
-ORDER BY deadline_at LIMIT %(limit)s
-"""
-_NOT_STARTED = """
-SELECT id FROM job
-WHERE start_by < clock_timestamp() AND started_at IS NULL AND state IN ('scheduled', 'queued')
-ORDER BY start_by LIMIT %(limit)s
+SELECT id FROM (
+    SELECT id, seq FROM job
+    WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running')
+      AND (lease_token IS NULL OR deadline_at < clock_timestamp() - make_interval(secs => %(grace_s)s))
+    UNION
+    SELECT id, seq FROM job
+    WHERE start_by < clock_timestamp() AND started_at IS NULL AND state IN ('scheduled', 'queued')
+) AS late
+ORDER BY seq LIMIT %(limit)s
 """
 _UNRUNG = """
 WITH unrung AS MATERIALIZED (
@@ -51,19 +51,17 @@ WITH unrung AS MATERIALIZED (
 UPDATE job SET rung_at = clock_timestamp() FROM unrung WHERE job.id = unrung.id RETURNING job.lane
 """
 # One index probe a tenant, up to a bound: more tenants than that share a lane as finely as can be measured.
+_QUEUED = "state = 'queued' AND state NOT IN ('canceled', 'scheduled') AND leader_id IS NULL"  # as the index has it
+_TENANT = f"coalesce(key_id, '{NOBODY}'::uuid)"
 _TENANTS = f"""
 WITH RECURSIVE tenant (lane, id, n) AS (
     SELECT name, (
-        SELECT coalesce(key_id, '{NOBODY}'::uuid) FROM job
-        WHERE state = 'queued' AND leader_id IS NULL AND job.lane = lane.name
-        ORDER BY coalesce(key_id, '{NOBODY}'::uuid) LIMIT 1
+        SELECT {_TENANT} FROM job WHERE {_QUEUED} AND job.lane = lane.name ORDER BY {_TENANT} LIMIT 1
     ), 1 FROM lane
     UNION ALL
     SELECT tenant.lane, (
-        SELECT coalesce(key_id, '{NOBODY}'::uuid) FROM job
-        WHERE state = 'queued' AND leader_id IS NULL AND job.lane = tenant.lane
-          AND coalesce(key_id, '{NOBODY}'::uuid) > tenant.id
-        ORDER BY coalesce(key_id, '{NOBODY}'::uuid) LIMIT 1
+        SELECT {_TENANT} FROM job WHERE {_QUEUED} AND job.lane = tenant.lane AND {_TENANT} > tenant.id
+        ORDER BY {_TENANT} LIMIT 1
     ), n + 1 FROM tenant WHERE tenant.id IS NOT NULL AND n < 1000
 ),
 counted AS (SELECT lane, greatest(count(id), 1) AS tenants FROM tenant GROUP BY lane),
@@ -94,10 +92,7 @@ async def sweep_due(rows: PostgresRows, *, limit: int) -> Swept:
 async def find_late(connection: Connection, *, limit: int) -> list[UUID]:
     """Jobs whose deadline passed."""
     arguments: dict[str, Any] = {"limit": limit, "grace_s": reaper.LATE_GRACE_S}
-    late = [
-        *await every(connection, _LATE, arguments),
-        *await every(connection, _NOT_STARTED, arguments),
-    ]
+    late = await every(connection, _LATE, arguments)
     return [row["id"] for row in late]
 
 

@@ -123,6 +123,8 @@ async def detach(rows: Rows, followers: Sequence[Row], **told: Any) -> tuple[str
             "reserved": job["price"],
             "state": JobState.QUEUED,
             "worker_id": None,
+            "attempts": 0,  # those that it counted were its leader's
+            "rescues": 0,
             "rung_at": NOW,
         },
     )

@@ -11,7 +11,7 @@ from jobstore.job import JobError, JobState
 from jobstore.protocol import Lease, Swept
 from jobstore.rules.moves import Columns, end_now, followers_of, give_back, move
 from jobstore.rules.rows import Row, Rows, to_job
-from jobstore.rules.settle import lose
+from jobstore.rules.settle import lose, stop
 
 LATE_GRACE_S = 3.0
 """A worker ends a late render itself, between steps; it doesn't know the deadline of a job that took over a lease."""
@@ -35,7 +35,7 @@ async def take_back(rows: Rows, lost: Sequence[Row], max_rescues: int) -> Swept:
 
 async def _fate(rows: Rows, job: Row, max_rescues: int) -> tuple[str, tuple[str, ...]]:
     if job["cancel_requested"]:
-        return "canceled", await end_now(rows, job, JobState.CANCELED)
+        return "canceled", await stop(rows, job)
     if job["rescues"] + 1 >= max_rescues:
         jobs = [job, *await followers_of(rows, job)]
         await move(

@@ -66,10 +66,11 @@ async def fail(rows: Rows, token: int, error: JobError, retry_in_s: float | None
         return None
     if error.code == "deadline_exceeded" and not await _late(rows, leader):
         # The worker kept the deadline of the job from which this one took over the lease.
-        await _spend(rows, leader, "handed_back", spent)
-        await give_back(rows, leader, reason=error.code)
-        return await _settled(rows, leader, (leader["lane"],))
+        leader = await _spend(rows, leader, "handed_back", spent)
+        return await _settled(rows, leader, await _hand_back(rows, leader, reason=error.code))
     leader = await _spend(rows, leader, "failed", spent, error.code)
+    if retry_in_s is not None and leader["cancel_requested"]:
+        return await _settled(rows, leader, await stop(rows, leader))
     followers = await followers_of(rows, leader)
     ring: tuple[str, ...] = ()
     if not error.concerns_render:
@@ -99,9 +100,14 @@ async def canceled(rows: Rows, token: int, spent: Spent) -> Settled | None:
     if leader is None:
         return None
     leader = await _spend(rows, leader, "canceled", spent)
+    return await _settled(rows, leader, await stop(rows, leader))
+
+
+async def stop(rows: Rows, leader: Row) -> tuple[str, ...]:
+    """End a job (locked) that is rendered no more and was to be canceled; those that joined meanwhile wait again."""
     ring = await detach(rows, await followers_of(rows, leader), reason="leader canceled")
     await move(rows, [leader], JobState.CANCELED)
-    return await _settled(rows, leader, ring)
+    return ring
 
 
 async def release(rows: Rows, token: int, spent: Spent) -> Settled | None:
@@ -109,9 +115,15 @@ async def release(rows: Rows, token: int, spent: Spent) -> Settled | None:
     leader = await rows.lock_held(token)
     if leader is None:
         return None
-    await _spend(rows, leader, "handed_back", spent)
-    await give_back(rows, leader, reason="handed back")
-    return await _settled(rows, leader, (leader["lane"],))
+    leader = await _spend(rows, leader, "handed_back", spent)
+    return await _settled(rows, leader, await _hand_back(rows, leader, reason="handed back"))
+
+
+async def _hand_back(rows: Rows, leader: Row, reason: str) -> tuple[str, ...]:
+    if leader["cancel_requested"]:
+        return await stop(rows, leader)
+    await give_back(rows, leader, reason=reason)
+    return (leader["lane"],)
 
 
 async def lose(rows: Rows, leader: Row, error_code: str = "worker_lost") -> None:

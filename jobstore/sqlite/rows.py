@@ -57,13 +57,14 @@ class SqliteRows:
 
     async def place(self, job: Row) -> Place:
         start_tag = await self._start_tag(job["lane"], job["key_id"])
-        return Place(start_tag=start_tag, rank_at=start_tag + job["rank_at"] - job["start_tag"])
+        return Place(start_tag=start_tag, rank_at=start_tag + (job["rank_at"] - job["start_tag"]))
 
     async def _start_tag(self, lane: str, key_id: UUID | None) -> float:
         clock = await self.database.one("SELECT virtual_s FROM lane WHERE name = :lane", {"lane": lane})
         tail = await self.database.one(
-            "SELECT start_tag + share_s AS tail FROM job WHERE state = 'queued' AND leader_id IS NULL "
-            "AND lane = :lane AND key_id IS :key_id ORDER BY start_tag DESC LIMIT 1",
+            "SELECT start_tag + share_s AS tail FROM job "
+            "WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled') AND lane = :lane AND key_id IS :key_id "
+            "ORDER BY start_tag DESC LIMIT 1",
             {"lane": lane, "key_id": key_id},
         )
         return max(0.0 if clock is None else clock["virtual_s"], 0.0 if tail is None else tail["tail"])
@@ -75,7 +76,7 @@ class SqliteRows:
         if row["state"] == JobState.QUEUED and row["start_at"] is not None and micros(row["start_at"]) > now():
             row["state"] = JobState.SCHEDULED
         row["expected_s"] = expected_s(new.request, await self._step_s(new))
-        row["share_s"] = row["expected_s"] / new.weight
+        row["share_s"] = 0.0 if row["state"] == JobState.SUCCEEDED else row["expected_s"] / new.weight
         row["start_tag"] = await self._start_tag(new.lane, new.key_id)
         row["rank_at"] = row["start_tag"] + (5 - new.request.priority) * new.priority_quantum_s
         await self.database.insert("job", [_timed(row, new)])

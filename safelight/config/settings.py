@@ -44,6 +44,7 @@ class WorkerSettings(Base, frozen=True, kw_only=True):
     lease_s: Positive = 15.0
     sweep_s: Positive = 2.0
     ring_again_s: Positive = 30.0
+    look_s: Positive = 5.0  # how often a worker with a free slot looks for jobs that no bell told of
     max_attempts: Annotated[int, Meta(ge=1, le=20)] = 3
     max_rescues: Annotated[int, Meta(ge=1, le=20)] = 3
     shutdown_grace_s: Positive = 30.0

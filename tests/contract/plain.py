@@ -139,8 +139,13 @@ class PlainStore:
         return sorted(waiting, key=lambda job: (job.rank, job.seq))
 
     def _start_tag(self, new: NewJob) -> float:
-        """Behind what the tenant has queued in the lane, and never before the lane's clock."""
-        mine = [job for job in self._queue(new.lane) if job.new.key_id == new.key_id]
+        """Behind what the tenant had in the lane, and never before the lane's clock."""
+        mine = [
+            job
+            for job in self.jobs.values()
+            if (job.new.lane, job.new.key_id, job.leader) == (new.lane, new.key_id, None)
+            and job.state not in (JobState.CANCELED, JobState.SCHEDULED)
+        ]
         last = max(mine, key=lambda job: job.tag, default=None)
         virtual = self._lane(new.lane).virtual
         return virtual if last is None else max(virtual, last.tag + last.share)
@@ -203,6 +208,7 @@ class PlainStore:
                 tuple(pictures),
             )
             job.ended = self._moment()
+            job.share = 0.0
         elif leader is not None and mode.reads:
             job.state, job.cache, job.leader, job.joinable = leader.state, CacheOutcome.JOINED, leader.id, True
             job.started = leader.state is JobState.RUNNING
@@ -295,6 +301,8 @@ class PlainStore:
         if own and not leader.late:
             return self.release(leader, gpu)
         self._spend(leader, "failed", gpu, code)
+        if retry_in_s is not None and leader.cancel_requested:
+            return self._stop(leader)
         ring = self._detach(followers) if own else []
         jobs = [leader] if own else [leader, *followers]
         if retry_in_s is None:
@@ -311,6 +319,9 @@ class PlainStore:
     def canceled(self, leader: PlainJob, gpu: Decimal) -> list[str]:
         """Those that joined in the meantime wait again."""
         self._spend(leader, "canceled", gpu)
+        return self._stop(leader)
+
+    def _stop(self, leader: PlainJob) -> list[str]:
         ring = self._detach(self._followers(leader))
         self._move([leader], JobState.CANCELED)
         return ring
@@ -318,6 +329,8 @@ class PlainStore:
     def release(self, leader: PlainJob, gpu: Decimal) -> list[str]:
         """In its old place; no attempt is counted."""
         self._spend(leader, "handed_back", gpu)
+        if leader.cancel_requested:
+            return self._stop(leader)
         self._give_back(leader)
         return [leader.new.lane]
 
@@ -347,7 +360,7 @@ class PlainStore:
     def _take_back(self, job: PlainJob, max_rescues: int) -> tuple[str, list[str]]:
         self._book(job, job, "lost", NOTHING, "worker_lost")
         if job.cancel_requested:
-            return "canceled", self._end_now(job, JobState.CANCELED)
+            return "canceled", self._stop(job)
         if job.rescues + 1 >= max_rescues:
             jobs = [job, *self._followers(job)]
             for one in jobs:
@@ -417,6 +430,7 @@ class PlainStore:
         for job in followers:
             job.leader, job.joinable, job.cache = None, False, CacheOutcome.MISS
             job.reserved, job.state, job.worker = job.new.price, JobState.QUEUED, None
+            job.attempts = job.rescues = 0
             self._tell(job)
         return [job.new.lane for job in followers]
 

@@ -327,3 +327,26 @@ async def test_keys_are_found_by_their_hash_until_revoked(store: JobStore) -> No
     assert await store.find_key("hash") is None
     assert [(kept.id, kept.revoked_at is not None) for kept in await store.list_keys()] == [(key.id, True)]
     assert not await store.revoke_key(uuid4())
+
+
+async def test_a_canceled_job_that_is_handed_back_is_canceled(store: JobStore) -> None:
+    """Its worker stops gracefully before it saw the request: nobody renders or pays for it then."""
+    worker = new_worker()
+    job = await store.submit(new_job())
+    lease = await claimed(store, worker)
+    assert (await store.cancel(job.id)).job.cancel_requested
+    await store.release(lease.token)
+    assert await store.claim(worker, ["default"]) is None
+    now = await store.get(job.id)
+    assert (now.state, now.reserved, now.charged) == (JobState.CANCELED, NOTHING, NOTHING)
+
+
+async def test_a_canceled_job_that_fails_is_not_tried_again(store: JobStore) -> None:
+    """At once or later."""
+    worker = new_worker()
+    for retry_in_s in (0, 3600):
+        job = await store.submit(new_job())
+        lease = await claimed(store, worker)
+        await store.cancel(job.id)
+        await store.fail(lease.token, JobError(code="render_failed", message="x"), retry_in_s)
+        assert (await store.get(job.id)).state is JobState.CANCELED

@@ -69,6 +69,7 @@ def _child(server: str) -> Iterator[str]:
             "RABBITMQ_NODENAME": f"safelight{port}@localhost",
             "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_DIST_PORT": str(_free_port()),
+            "RABBITMQ_CONFIG_FILE": f"{folder}/none",  # the machine's own may set a listener
             "RABBITMQ_MNESIA_BASE": f"{folder}/data",
             "RABBITMQ_LOG_BASE": f"{folder}/log",
             "RABBITMQ_PID_FILE": f"{folder}/pid",

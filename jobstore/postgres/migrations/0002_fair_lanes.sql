@@ -26,9 +26,9 @@ UPDATE job SET followed = true WHERE id IN (SELECT leader_id FROM job WHERE lead
 -- The claim: one index scan a lane. What stands before a job can be counted and summed in the index alone.
 CREATE INDEX job_queue ON job (lane, rank_at, seq) INCLUDE (expected_s) WHERE state = 'queued' AND leader_id IS NULL;
 CREATE INDEX job_mates ON job (lane, batch_key, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
--- The end of what a tenant has in a lane.
+-- The end of what a tenant had in a lane, be it queued or just done.
 CREATE INDEX job_tenant ON job (lane, coalesce(key_id, '00000000-0000-0000-0000-000000000000'::uuid), start_tag)
-    INCLUDE (share_s) WHERE state = 'queued' AND leader_id IS NULL;
+    INCLUDE (share_s, state) WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled');
 CREATE UNIQUE INDEX job_newest ON job (seq);
 CREATE INDEX job_by_key ON job (key_id, seq);
 CREATE INDEX job_finished ON job (finished_at) WHERE finished_at IS NOT NULL;

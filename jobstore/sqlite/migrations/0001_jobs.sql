@@ -80,7 +80,7 @@ CREATE TABLE job (
 );
 CREATE INDEX job_queue ON job (lane, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
 CREATE INDEX job_mates ON job (lane, batch_key, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
-CREATE INDEX job_tenant ON job (lane, key_id, start_tag) WHERE state = 'queued' AND leader_id IS NULL;
+CREATE INDEX job_tenant ON job (lane, key_id, start_tag) WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled');
 CREATE UNIQUE INDEX job_in_flight ON job (fingerprint)
     WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running');
 CREATE INDEX job_held ON job (worker_id) WHERE lease_token IS NOT NULL;

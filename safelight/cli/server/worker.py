@@ -141,4 +141,5 @@ def _watch(process: WorkerProcess, stop: StopSignal) -> None:
     """Wait for a signal. Raises StartError when the engine is beyond hope: a fresh process should take its place."""
     while stop.wait(_HEALTH_EVERY_S) is None:
         if not process.healthy:
+            process.stop(grace_s=0.0)  # nothing that it holds can be finished
             raise StartError("the engine died or hangs; the log says why")
