@@ -122,8 +122,8 @@ async def test_a_key_that_was_idle_gets_no_credit(store: JobStore) -> None:
     assert abs(taken[idle] - taken[busy]) <= 2, taken
 
 
-async def test_a_key_that_comes_and_goes_does_not_starve_one_that_waits(store: JobStore) -> None:
-    """It submits one job whenever it has none; the other has many queued, and gets its turns."""
+async def test_a_key_that_comes_and_goes_shares_with_one_that_waits(store: JobStore) -> None:
+    """It submits one job whenever it has none, beside one that has many queued: they take turns."""
     busy, polite = uuid7(), uuid7()
     await submit(store, [busy], 40)
     taken: Counter[UUID | None] = Counter()
@@ -132,8 +132,7 @@ async def test_a_key_that_comes_and_goes_does_not_starve_one_that_waits(store: J
             await submit(store, [polite], 1)
         taken.update(await keys_claimed(store, 1))
         await sweep(store)
-    assert taken[busy] >= 5, taken
-    assert taken[polite] >= 10, taken
+    assert abs(taken[busy] - taken[polite]) <= 2, taken
 
 
 async def test_a_lane_that_has_run_for_long_does_not_starve_beside_a_new_one(store: JobStore) -> None:
