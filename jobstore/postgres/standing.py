@@ -8,7 +8,7 @@ from jobstore.rules.rows import Row
 
 COUNTED = 10_000
 """How many jobs before one are counted; further back its place is not told."""
-COUNTED_AT_SUBMIT = 1_000
+COUNTED_AT_SUBMIT = 100
 """The same for a job that has just come in: nobody's submit is to be slower because the queue is long."""
 LIVE_S = 30.0
 """A worker that beat within so many seconds counts as a device of its lanes."""
