@@ -12,9 +12,6 @@ from jobstore.rules.rows import Row
 
 Connection = AsyncConnection[Row]
 
-NOBODY = "00000000-0000-0000-0000-000000000000"
-"""The tenant of jobs without an API key, and the scope of their idempotency keys."""
-
 _JSON = frozenset({"request", "dimensions", "error", "warnings"})
 
 

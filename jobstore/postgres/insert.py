@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from jobstore.job import CacheOutcome, NewJob
-from jobstore.postgres.columns import NOBODY, adapted
+from jobstore.postgres.columns import adapted
 from jobstore.rules.fairness import EXPECTED_LIMITS_S, USUAL_STEP_S
+from jobstore.rules.rows import NOBODY
 
 # Another size of the same model tells the pace by the number of pixels.
 _EXPECTED = """

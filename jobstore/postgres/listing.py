@@ -10,7 +10,7 @@ from jobstore.job import Job, JobState
 from jobstore.postgres.columns import Connection, every, one
 from jobstore.postgres.rows import pictures_of
 from jobstore.postgres.standing import standing
-from jobstore.protocol import JobFilter, JobPage, RedriveFilter
+from jobstore.protocol import JobFilter, JobPage
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import Row, to_job
 
@@ -19,16 +19,6 @@ SELECT * FROM any_job
 WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(model)s::text IS NULL OR model = %(model)s)
   AND (%(key_id)s::uuid IS NULL OR key_id = %(key_id)s) AND (%(before)s::bigint IS NULL OR seq < %(before)s)
 ORDER BY seq DESC LIMIT %(limit)s
-"""
-_LETTERS = """
-SELECT id FROM any_job
-WHERE state IN ('failed', 'dead') AND state = ANY(%(states)s)
-  AND (%(lane)s::text IS NULL OR lane = %(lane)s) AND (%(model)s::text IS NULL OR model = %(model)s)
-  AND (%(key_id)s::uuid IS NULL OR key_id = %(key_id)s)
-  AND (%(error_code)s::text IS NULL OR error ->> 'code' = %(error_code)s)
-  AND (%(finished_after)s::timestamptz IS NULL OR finished_at > %(finished_after)s)
-  AND (%(finished_before)s::timestamptz IS NULL OR finished_at < %(finished_before)s)
-ORDER BY finished_at, seq LIMIT %(limit)s
 """
 
 
@@ -62,10 +52,3 @@ async def told(connection: Connection, row: Row) -> Job:
     """The job of a row, with its pictures and its place in the queue."""
     found = await pictures_of(connection, [row["id"]]) if row["state"] == JobState.SUCCEEDED else {}
     return to_job(row, found.get(row["id"], ()), await standing(connection, row))
-
-
-async def letters(connection: Connection, where: RedriveFilter, limit: int) -> list[UUID]:
-    """The failed and dead jobs that the filter names, those that ended first before others."""
-    arguments = {name: getattr(where, name) for name in RedriveFilter.__struct_fields__}
-    arguments |= {"states": list(where.states), "limit": limit}
-    return [row["id"] for row in await every(connection, _LETTERS, arguments)]

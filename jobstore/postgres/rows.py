@@ -13,9 +13,12 @@ from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
 from jobstore.job import NewJob, Picture
-from jobstore.postgres.columns import NOBODY, Connection, adapted, every, one, sole
+from jobstore.postgres import sweep
+from jobstore.postgres.columns import Connection, adapted, every, one, sole
 from jobstore.postgres.insert import INSERT_JOB, TAIL, VIRTUAL, arguments_of
-from jobstore.rules.rows import NOW, Booking, In, Place, Row
+from jobstore.postgres.letters import letters
+from jobstore.protocol import RedriveFilter
+from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
 
 _IN_FLIGHT = """
 SELECT * FROM job
@@ -190,6 +193,24 @@ class PostgresRows:
             "renew": replay.renew,
         }
         return await one(self.connection, _REPLAY, arguments) is not None
+
+    async def lock_lost(self, lease_s: float, limit: int) -> list[Row]:
+        return await sweep.lock_lost(self.connection, lease_s, limit)
+
+    async def lock_due(self, limit: int) -> list[Row]:
+        return await sweep.lock_due(self.connection, limit)
+
+    async def find_late(self, limit: int) -> list[UUID]:
+        return await sweep.find_late(self.connection, limit)
+
+    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
+        return await letters(self.connection, where, limit)
+
+    async def ring_again(self, after_s: float, limit: int) -> list[str]:
+        return await sweep.ring_again(self.connection, after_s, limit)
+
+    async def count_tenants(self) -> None:
+        await sweep.count_tenants(self.connection)
 
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.ledger import Balance, UsageRow
-from jobstore.postgres import claims, lanes, listing, reads, retention, submit, sweep
+from jobstore.postgres import claims, lanes, listing, reads, retention, submit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.migrate import check_current, migrate
@@ -26,20 +26,15 @@ from jobstore.protocol import (
     LaneCount,
     Lease,
     Pace,
-    RedriveFilter,
-    Redriven,
     Settled,
-    Swept,
     Worker,
 )
 from jobstore.retention import Ages, Purged
-from jobstore.rules import reaper, requests
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 
 T = TypeVar("T")
 
-_REDRIVEN = 100
 _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statement
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
@@ -94,18 +89,6 @@ class PostgresStore(RuledStore[PostgresRows]):
     async def list_jobs(self, where: JobFilter) -> JobPage:
         return await self._on(lambda c: listing.list_jobs(c, where))
 
-    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
-        ids = await self._on(lambda c: listing.letters(c, where, limit))
-        # In small transactions: a job that can't be locked soon holds up few others.
-        parts = [await self._redrive(ids[start : start + _REDRIVEN]) for start in range(0, len(ids), _REDRIVEN)]
-        return Redriven(
-            job_ids=tuple(job_id for part in parts for job_id in part.job_ids),
-            ring=tuple(lane for part in parts for lane in part.ring),
-        )
-
-    async def _redrive(self, ids: Sequence[UUID]) -> Redriven:
-        return await self.in_transaction(lambda rows: requests.redrive(rows, ids))
-
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._on(lambda c: reads.events(c, job_id, after))
 
@@ -146,24 +129,6 @@ class PostgresStore(RuledStore[PostgresRows]):
 
     async def leave(self, worker_id: UUID) -> None:
         await self._on(lambda c: claims.leave(c, worker_id))
-
-    async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
-        # A transaction a step: a step that fails takes nothing back of the others.
-        parts = [
-            await self.in_transaction(step)
-            for step in (
-                lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
-                lambda r: sweep.sweep_due(r, limit=limit),
-                lambda r: sweep.sweep_unrung(r.connection, ring_again_s=ring_again_s, limit=limit),
-            )
-        ]
-        late = await self._on(lambda c: sweep.find_late(c, limit=limit))
-        parts += [await self._expire(job_id) for job_id in late]
-        await self._on(sweep.count_tenants)
-        return reaper.together(parts)
-
-    async def _expire(self, job_id: UUID) -> Swept:
-        return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
     async def counts(self) -> tuple[LaneCount, ...]:
         return await self._on(lanes.counts)

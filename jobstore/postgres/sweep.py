@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
 
-from jobstore.postgres.columns import NOBODY, Connection, every, sole
-from jobstore.postgres.rows import PostgresRows
-from jobstore.protocol import Swept
-from jobstore.rules import reaper
+from jobstore.postgres.columns import Connection, every, sole
+from jobstore.rules.reaper import LATE_GRACE_S
+from jobstore.rules.rows import NOBODY, Row
 
 # SKIP LOCKED lets sweepers share the work; what is locked is re-checked by PostgreSQL before it is returned.
 _LOST = """
@@ -73,33 +71,30 @@ UPDATE lane SET tenants = free.tenants FROM free WHERE lane.name = free.name
 """
 
 
-async def sweep_leases(rows: PostgresRows, *, lease_s: float, max_rescues: int, limit: int) -> Swept:
-    """Take back the leases of silent workers."""
+async def lock_lost(connection: Connection, lease_s: float, limit: int) -> list[Row]:
+    """Jobs of silent workers."""
     lost = []
-    for row in await every(rows.connection, _LOST, {"lease_s": lease_s, "limit": limit}):
+    for row in await every(connection, _LOST, {"lease_s": lease_s, "limit": limit}):
         # The worker may have beaten between the snapshot and the lock.
         arguments = {"worker_id": row["worker_id"], "lease_s": lease_s}
-        if (await sole(rows.connection, _STILL_LOST, arguments))["lost"]:
+        if (await sole(connection, _STILL_LOST, arguments))["lost"]:
             lost.append(row)
-    return await reaper.take_back(rows, lost, max_rescues)
+    return lost
 
 
-async def sweep_due(rows: PostgresRows, *, limit: int) -> Swept:
-    """Queue scheduled jobs whose time has come."""
-    return await reaper.stage(rows, await every(rows.connection, _DUE, {"limit": limit}))
+async def lock_due(connection: Connection, limit: int) -> list[Row]:
+    """Scheduled jobs whose time has come."""
+    return await every(connection, _DUE, {"limit": limit})
 
 
-async def find_late(connection: Connection, *, limit: int) -> list[UUID]:
+async def find_late(connection: Connection, limit: int) -> list[UUID]:
     """Jobs whose deadline passed."""
-    arguments: dict[str, Any] = {"limit": limit, "grace_s": reaper.LATE_GRACE_S}
-    late = await every(connection, _LATE, arguments)
-    return [row["id"] for row in late]
+    return [row["id"] for row in await every(connection, _LATE, {"limit": limit, "grace_s": LATE_GRACE_S})]
 
 
-async def sweep_unrung(connection: Connection, *, ring_again_s: float, limit: int) -> Swept:
+async def ring_again(connection: Connection, after_s: float, limit: int) -> list[str]:
     """Queued jobs that nobody rang for in a while."""
-    found = await every(connection, _UNRUNG, {"ring_again_s": ring_again_s, "limit": limit})
-    return Swept(ring=tuple(row["lane"] for row in found))
+    return [row["lane"] for row in await every(connection, _UNRUNG, {"ring_again_s": after_s, "limit": limit})]
 
 
 async def count_tenants(connection: Connection) -> None:

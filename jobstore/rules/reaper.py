@@ -21,11 +21,11 @@ _NOT_STARTED = JobError(code="deadline_exceeded", message="the job was not start
 _LOST = JobError(code="worker_lost", message="the worker died or fell silent while it rendered this, too often")
 
 
-async def take_back(rows: Rows, lost: Sequence[Row], max_rescues: int) -> Swept:
-    """Take the leases of these jobs (locked) away from their silent workers."""
+async def take_back(rows: Rows, lease_s: float, max_rescues: int, limit: int) -> Swept:
+    """Take leases away from silent workers."""
     done: Counter[str] = Counter()
     ring: list[str] = []
-    for job in lost:
+    for job in await rows.lock_lost(lease_s, limit):
         await lose(rows, job)
         fate, rung = await _fate(rows, job, max_rescues)
         done[fate] += 1
@@ -51,11 +51,17 @@ async def _fate(rows: Rows, job: Row, max_rescues: int) -> tuple[str, tuple[str,
     return "rescued", (job["lane"],)
 
 
-async def stage(rows: Rows, due: Sequence[Row]) -> Swept:
-    """Queue scheduled jobs (locked) whose time has come."""
+async def stage(rows: Rows, limit: int) -> Swept:
+    """Queue scheduled jobs whose time has come."""
+    due = await rows.lock_due(limit)
     for job in due:
         await move(rows, [job, *await followers_of(rows, job)], JobState.QUEUED, reason="due")
     return Swept(ring=tuple(job["lane"] for job in due), staged=len(due))
+
+
+async def ring_again(rows: Rows, after_s: float, limit: int) -> Swept:
+    """Bells for queued jobs that nobody rang for in a while."""
+    return Swept(ring=tuple(await rows.ring_again(after_s, limit)))
 
 
 async def expire(rows: Rows, job_id: UUID) -> Swept:

@@ -12,9 +12,13 @@ from uuid import UUID
 import msgspec
 
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture
+from jobstore.protocol import RedriveFilter
 
 Row = dict[str, Any]
 """A row by column: UUID, Decimal, aware datetime, and what is JSON in the database as Python's own."""
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The tenant of jobs without an API key, and the scope of their idempotency keys."""
 
 
 class _Now:
@@ -112,6 +116,24 @@ class Rows(Protocol):
 
     async def add_replay(self, new: NewJob) -> bool:
         """Remember the job under its idempotency key; False where the key is taken (after waiting for who takes it)."""
+
+    async def lock_lost(self, lease_s: float, limit: int) -> list[Row]:
+        """Jobs whose worker has been silent for over ``lease_s``; those that others hold locked are left to them."""
+
+    async def lock_due(self, limit: int) -> list[Row]:
+        """Scheduled jobs whose time has come, but for those that others hold locked."""
+
+    async def find_late(self, limit: int) -> list[UUID]:
+        """Jobs whose deadline, or whose time to start, has passed."""
+
+    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
+        """The failed and dead jobs that the filter names, those that ended first before others."""
+
+    async def ring_again(self, after_s: float, limit: int) -> list[str]:
+        """Note that queued jobs without a bell for ``after_s`` have one now; a lane for each. Not of paused lanes."""
+
+    async def count_tenants(self) -> None:
+        """Note how many tenants have queued jobs in each lane."""
 
     def book(self, bookings: Sequence[Booking]) -> None:
         """Change balances at the end of the transaction, in an order that all transactions keep."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 from uuid import UUID
 
 from jobstore.job import Job, JobError, Replay
 from jobstore.ledger import NOTHING_SPENT, Spent
-from jobstore.protocol import Finish, Settled
-from jobstore.rules import requests, settle
+from jobstore.protocol import Finish, RedriveFilter, Redriven, Settled, Swept
+from jobstore.rules import reaper, requests, settle
 from jobstore.rules.rows import Row, Rows
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Rows)
+
+_REDRIVEN = 100
 
 
 class RuledStore(ABC, Generic[R]):
@@ -31,6 +33,34 @@ class RuledStore(ABC, Generic[R]):
     async def find_replay(self, key_id: UUID | None, replay: Replay) -> Job | None:
         row = await self.in_transaction(lambda rows: requests.find_replay(rows, key_id, replay))
         return None if row is None else await self.told(row)
+
+    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
+        ids = await self.in_transaction(lambda rows: rows.find_letters(where, limit))
+        # In small transactions: a job that can't be locked soon holds up few others.
+        parts = [await self._redrive(ids[start : start + _REDRIVEN]) for start in range(0, len(ids), _REDRIVEN)]
+        return Redriven(
+            job_ids=tuple(job_id for part in parts for job_id in part.job_ids),
+            ring=tuple(lane for part in parts for lane in part.ring),
+        )
+
+    async def _redrive(self, ids: Sequence[UUID]) -> Redriven:
+        return await self.in_transaction(lambda rows: requests.redrive(rows, ids))
+
+    async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
+        steps: tuple[Callable[[R], Awaitable[Swept]], ...] = (
+            lambda rows: reaper.take_back(rows, lease_s, max_rescues, limit),
+            lambda rows: reaper.stage(rows, limit),
+            lambda rows: reaper.ring_again(rows, ring_again_s, limit),
+        )
+        # A transaction a step: a step that fails takes nothing back of the others.
+        parts = [await self.in_transaction(step) for step in steps]
+        late = await self.in_transaction(lambda rows: rows.find_late(limit))
+        parts += [await self._expire(job_id) for job_id in late]
+        await self.in_transaction(lambda rows: rows.count_tenants())
+        return reaper.together(parts)
+
+    async def _expire(self, job_id: UUID) -> Swept:
+        return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
     async def cancel(self, job_id: UUID) -> Settled:
         return await self.in_transaction(lambda rows: requests.cancel(rows, job_id))

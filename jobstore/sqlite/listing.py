@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
-from jobstore.protocol import JobFilter, JobPage, RedriveFilter
+from jobstore.protocol import JobFilter, JobPage
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import Row, to_job
 from jobstore.sqlite.database import Database, now
@@ -23,14 +23,6 @@ WHERE state = 'queued' AND leader_id IS NULL AND lane = :lane AND (rank_at, seq)
 _LIST = """
 SELECT * FROM job WHERE (:state IS NULL OR state = :state) AND (:model IS NULL OR model = :model)
 AND (:key_id IS NULL OR key_id = :key_id) AND (:before IS NULL OR seq < :before) ORDER BY seq DESC LIMIT :limit
-"""
-_LETTERS = """
-SELECT id FROM job WHERE state IN (:failed, :dead)
-AND (:lane IS NULL OR lane = :lane) AND (:model IS NULL OR model = :model) AND (:key_id IS NULL OR key_id = :key_id)
-AND (:error_code IS NULL OR error ->> '$.code' = :error_code)
-AND (:finished_after IS NULL OR finished_at > :finished_after)
-AND (:finished_before IS NULL OR finished_at < :finished_before)
-ORDER BY finished_at, seq LIMIT :limit
 """
 
 
@@ -79,12 +71,3 @@ async def list_jobs(rows: SqliteRows, where: JobFilter) -> JobPage:
         jobs=tuple(to_job(row, pictures.get(row["id"], ())) for row in found),
         next_cursor=encoded(found[-1]["seq"]) if more else None,
     )
-
-
-async def letters(database: Database, where: RedriveFilter, limit: int) -> list[UUID]:
-    """The failed and dead jobs that the filter names, those that ended first before others."""
-    values: dict[str, Any] = {
-        name: getattr(where, name) for name in RedriveFilter.__struct_fields__ if name != "states"
-    }
-    values |= {state.value: state if state in where.states else None for state in (JobState.FAILED, JobState.DEAD)}
-    return [row["id"] for row in await database.every(_LETTERS, values | {"limit": limit})]

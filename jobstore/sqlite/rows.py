@@ -10,11 +10,12 @@ from uuid import UUID
 import msgspec
 
 from jobstore.job import CacheOutcome, JobState, NewJob, Picture
+from jobstore.protocol import RedriveFilter
 from jobstore.rules.fairness import expected_s
-from jobstore.rules.rows import NOW, Booking, In, Place, Row
+from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
+from jobstore.sqlite import sweep
 from jobstore.sqlite.database import Database, micros, now
-
-NOBODY = "00000000-0000-0000-0000-000000000000"
+from jobstore.sqlite.letters import letters
 
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
 _IN_FLIGHT = f"SELECT * FROM job WHERE fingerprint = :fingerprint AND joinable AND leader_id IS NULL AND {_LIVE}"
@@ -156,6 +157,24 @@ class SqliteRows:
         row = scope | {"body_sha256": replay.body_sha256, "job_id": new.id, "expires_at": expires_at}
         await self.database.insert("replay", [row])
         return True
+
+    async def lock_lost(self, lease_s: float, limit: int) -> list[Row]:
+        return await sweep.lock_lost(self.database, lease_s, limit)
+
+    async def lock_due(self, limit: int) -> list[Row]:
+        return await sweep.lock_due(self.database, limit)
+
+    async def find_late(self, limit: int) -> list[UUID]:
+        return await sweep.find_late(self.database, limit)
+
+    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
+        return await letters(self.database, where, limit)
+
+    async def ring_again(self, after_s: float, limit: int) -> list[str]:
+        return await sweep.ring_again(self.database, after_s, limit)
+
+    async def count_tenants(self) -> None:
+        await sweep.count_tenants(self.database)
 
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings

@@ -19,16 +19,13 @@ from jobstore.protocol import (
     LaneCount,
     Lease,
     Pace,
-    RedriveFilter,
-    Redriven,
-    Swept,
     Worker,
 )
 from jobstore.retention import Ages, Purged
-from jobstore.rules import reaper, requests
+from jobstore.rules import requests
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
-from jobstore.sqlite import claims, lanes, listing, reads, retention, sweep
+from jobstore.sqlite import claims, lanes, listing, reads, retention
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.migrate import check_current, migrate
 from jobstore.sqlite.rows import SqliteRows, forget_cached
@@ -95,12 +92,6 @@ class SqliteStore(RuledStore[SqliteRows]):
     async def list_jobs(self, where: JobFilter) -> JobPage:
         return await self._read(lambda d: listing.list_jobs(SqliteRows(d), where))
 
-    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
-        async def work(rows: SqliteRows) -> Redriven:
-            return await requests.redrive(rows, await listing.letters(self._database, where, limit))
-
-        return await self.in_transaction(work)
-
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._read(lambda d: reads.events(d, job_id, after))
 
@@ -127,24 +118,6 @@ class SqliteStore(RuledStore[SqliteRows]):
 
     async def leave(self, worker_id: UUID) -> None:
         await self._write(lambda d: claims.leave(d, worker_id))
-
-    async def sweep(self, *, lease_s: float, ring_again_s: float, max_rescues: int, limit: int = 100) -> Swept:
-        # A transaction a step: a step that fails takes nothing back of the others.
-        parts = [
-            await self.in_transaction(step)
-            for step in (
-                lambda r: sweep.sweep_leases(r, lease_s=lease_s, max_rescues=max_rescues, limit=limit),
-                lambda r: sweep.sweep_due(r, limit=limit),
-                lambda r: sweep.sweep_unrung(r.database, ring_again_s=ring_again_s, limit=limit),
-            )
-        ]
-        late = await self._read(lambda c: sweep.find_late(c, limit=limit))
-        parts += [await self._expire(job_id) for job_id in late]
-        await self._write(sweep.count_tenants)
-        return reaper.together(parts)
-
-    async def _expire(self, job_id: UUID) -> Swept:
-        return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
     async def counts(self) -> tuple[LaneCount, ...]:
         return await self._read(lanes.counts)

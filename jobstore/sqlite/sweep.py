@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from jobstore.protocol import Swept
-from jobstore.rules import reaper
+from jobstore.rules.reaper import LATE_GRACE_S
+from jobstore.rules.rows import NOBODY, Row
 from jobstore.sqlite.database import Database, now
-from jobstore.sqlite.rows import NOBODY, SqliteRows
 
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
 _LOST = """
@@ -40,29 +39,28 @@ def _ago(seconds: float) -> int:
     return now() - round(1e6 * seconds)
 
 
-async def sweep_leases(rows: SqliteRows, *, lease_s: float, max_rescues: int, limit: int) -> Swept:
-    """Take back the leases of silent workers."""
-    lost = await rows.database.every(_LOST, {"since": _ago(lease_s), "limit": limit})
-    return await reaper.take_back(rows, lost, max_rescues)
+async def lock_lost(database: Database, lease_s: float, limit: int) -> list[Row]:
+    """Jobs of silent workers."""
+    return await database.every(_LOST, {"since": _ago(lease_s), "limit": limit})
 
 
-async def sweep_due(rows: SqliteRows, *, limit: int) -> Swept:
-    """Queue scheduled jobs whose time has come."""
-    return await reaper.stage(rows, await rows.database.every(_DUE, {"now": now(), "limit": limit}))
+async def lock_due(database: Database, limit: int) -> list[Row]:
+    """Scheduled jobs whose time has come."""
+    return await database.every(_DUE, {"now": now(), "limit": limit})
 
 
-async def find_late(database: Database, *, limit: int) -> list[UUID]:
+async def find_late(database: Database, limit: int) -> list[UUID]:
     """Jobs whose deadline passed."""
-    values = {"now": now(), "grace": _ago(reaper.LATE_GRACE_S), "limit": limit}
+    values = {"now": now(), "grace": _ago(LATE_GRACE_S), "limit": limit}
     return [row["id"] for row in await database.every(_LATE, values)]
 
 
-async def sweep_unrung(database: Database, *, ring_again_s: float, limit: int) -> Swept:
+async def ring_again(database: Database, after_s: float, limit: int) -> list[str]:
     """Queued jobs that nobody rang for in a while."""
-    found = await database.every(_UNRUNG, {"since": _ago(ring_again_s), "limit": limit})
+    found = await database.every(_UNRUNG, {"since": _ago(after_s), "limit": limit})
     for row in found:
         await database.execute("UPDATE job SET rung_at = :now WHERE id = :id", {"id": row["id"], "now": now()})
-    return Swept(ring=tuple(row["lane"] for row in found))
+    return [row["lane"] for row in found]
 
 
 async def count_tenants(database: Database) -> None:

@@ -1,0 +1,26 @@
+"""Dead letters: the failed and dead jobs that a filter names."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from jobstore.postgres.columns import Connection, every
+from jobstore.protocol import RedriveFilter
+
+_LETTERS = """
+SELECT id FROM any_job
+WHERE state IN ('failed', 'dead') AND state = ANY(%(states)s)
+  AND (%(lane)s::text IS NULL OR lane = %(lane)s) AND (%(model)s::text IS NULL OR model = %(model)s)
+  AND (%(key_id)s::uuid IS NULL OR key_id = %(key_id)s)
+  AND (%(error_code)s::text IS NULL OR error ->> 'code' = %(error_code)s)
+  AND (%(finished_after)s::timestamptz IS NULL OR finished_at > %(finished_after)s)
+  AND (%(finished_before)s::timestamptz IS NULL OR finished_at < %(finished_before)s)
+ORDER BY finished_at, seq LIMIT %(limit)s
+"""
+
+
+async def letters(connection: Connection, where: RedriveFilter, limit: int) -> list[UUID]:
+    """The failed and dead jobs that the filter names, those that ended first before others."""
+    arguments = {name: getattr(where, name) for name in RedriveFilter.__struct_fields__}
+    arguments |= {"states": list(where.states), "limit": limit}
+    return [row["id"] for row in await every(connection, _LETTERS, arguments)]
