@@ -18,10 +18,12 @@ class OutputsGate:
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs
         self._shut = False
+        self._size_bytes = 0
         self._asked_at = float("-inf")
 
-    def shut(self) -> None:
-        """Note that a picture could not be stored."""
+    def shut(self, size_bytes: int) -> None:
+        """Note that a picture of that size could not be stored. On a full disk there is still room for less."""
+        self._size_bytes = max(size_bytes, self._size_bytes)
         if not self._shut:
             _log.error("outputs take no pictures, no jobs are claimed", action="gate.shut")
         self._shut = True
@@ -36,9 +38,10 @@ class OutputsGate:
 
     async def _probe(self) -> None:
         try:
-            await self._outputs.ping()
+            await self._outputs.ping(self._size_bytes)
         except Exception as error:  # the drivers' errors differ by kind of outputs
             _log.warning("outputs still take no pictures", action="gate.shut", error=type(error).__name__)
         else:
             self._shut = False
+            self._size_bytes = 0
             _log.info("outputs take pictures again", action="gate.opened")

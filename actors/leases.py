@@ -118,10 +118,17 @@ class Leases:
         SLOTS_BUSY.set(len(self._held))
 
     def hand_back_all(self) -> None:
-        """Stop all renders, those of claims still under way too, because the process stops."""
+        """Stop all renders, those of claims still under way too, because the process stops.
+
+        With a dead or hung engine nothing is handed back: one of these jobs may have done that to it, and is to count a
+        rescue for it.
+        """
         self._handing_back = True
         for held in self.held:
-            held.hand_back()
+            if self._engine.healthy:
+                held.hand_back()
+            else:
+                held.lose()
 
     @property
     def held(self) -> tuple[HeldJob, ...]:

@@ -37,7 +37,7 @@ class Lifespan(Middleware):
         self._embedded = embedded
         self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces)
         self._actor = RenderActor(parts, self._leases)
-        self._patrol = Patrol(self._actor, self._leases, parts.settings.worker)
+        self._patrol = Patrol(self._actor, parts.settings.worker)
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []

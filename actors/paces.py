@@ -10,12 +10,18 @@ from jobstore.job import JobRequest
 from jobstore.protocol import Pace
 
 _CAPACITY = 256
+_LEAST_S, _MOST_S = 1e-6, 1e6
 
 
 @dataclass(slots=True)
 class _Measured:
     seconds: float = 0.0
     steps: int = 0
+
+
+def _bounded(measured: _Measured) -> float:
+    """Seconds a step. What no device can be is not told: averages of it would never be right again."""
+    return min(max(measured.seconds / measured.steps, _LEAST_S), _MOST_S)
 
 
 class Paces:
@@ -36,7 +42,7 @@ class Paces:
     def read(self) -> tuple[Pace, ...]:
         """What was measured since ``forget``."""
         return tuple(
-            Pace(model=model, width=width, height=height, device=device, step_s=measured.seconds / measured.steps)
+            Pace(model=model, width=width, height=height, device=device, step_s=_bounded(measured))
             for (model, width, height, device), measured in self._measured.items()
             if measured.steps
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 
-from actors.leases import Leases
 from actors.render import RenderActor
 from safelight.config import WorkerSettings
 
@@ -17,9 +16,8 @@ from safelight.config import WorkerSettings
 class Patrol:
     """Belongs to the event loop of the actors."""
 
-    def __init__(self, actor: RenderActor, leases: Leases, settings: WorkerSettings) -> None:
+    def __init__(self, actor: RenderActor, settings: WorkerSettings) -> None:
         self._actor = actor
-        self._leases = leases
         self._settings = settings
         self._rounds: set[asyncio.Task[None]] = set()
 
@@ -37,12 +35,12 @@ class Patrol:
 
     def _begin(self) -> None:
         """Go round the lanes with one of the free slots, if there is one."""
-        if len(self._leases.held) < self._settings.slots:
+        if not self._actor.full:
             work = asyncio.create_task(self._round())
             self._rounds.add(work)
             work.add_done_callback(self._rounds.discard)
 
     async def _round(self) -> None:
         for lane in self._settings.lanes:
-            while len(self._leases.held) < self._settings.slots and await self._actor.take(lane, self._begin):
+            while not self._actor.full and await self._actor.take(lane, self._begin):
                 pass

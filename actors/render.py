@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -32,7 +33,13 @@ class RenderActor:
         self._leases = leases
         self._settler = Settler(parts.store, leases, parts.bell)
         self._solitude = Solitude(parts.settings.worker.max_rescues)
+        self._slots = asyncio.Semaphore(parts.settings.worker.slots)
         self._draining = False
+
+    @property
+    def full(self) -> bool:
+        """True while every slot holds a job, or is about to."""
+        return self._slots.locked()
 
     def drain(self) -> None:
         """Claim no more."""
@@ -51,7 +58,7 @@ class RenderActor:
         """Claim a job of a lane and bring it to its end; False where there was none. ``on_claim`` hears of a claim."""
         worker = self._parts.worker
         with bound_contextvars(worker_id=str(worker.id), device=worker.device, lane=lane):
-            async with self._solitude.turn():
+            async with self._slots, self._solitude.turn():
                 claimed_at = time.monotonic()
                 lease = None if self._draining else await self._claim(lane)
                 if lease is None:

@@ -19,7 +19,10 @@ from jobstore.ledger import Spent
 from jobstore.live import Progress
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings
+from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import DEVICE_SECONDS, STEPS
+
+_log = get_logger(__name__)
 
 _LATE_GRACE_S = 1.0  # what a step may take beyond the deadline before the job fails without waiting for the engine
 _HAND_BACK_GRACE_S = 2.0
@@ -34,7 +37,7 @@ async def render_job(parts: Parts, held: HeldJob) -> Outcome:
         DEVICE_SECONDS.labels(held.lease.job.request.model, parts.worker.device).inc(error.device_seconds)
         return _outcome(held, error, Spent(gpu_seconds=_decimal(error.device_seconds), device=parts.worker.device))
     except OutputsUnavailableError as error:
-        parts.gate.shut()
+        parts.gate.shut(error.size_bytes)
         return Failed(JobError(code="outputs_unavailable", message=str(error)), error.spent)
 
 
@@ -42,6 +45,8 @@ def _outcome(held: HeldJob, error: EngineError, spent: Spent) -> Outcome:
     if isinstance(error, CanceledError):
         return Stopped(spent) if held.cancel_requested else HandedBack(spent)
     if isinstance(error, EngineStoppedError):
+        if not held.handing_back:
+            held.lose()  # the engine died: the store counts a rescue once the lease has run out
         return HandedBack(spent)
     return Failed(JobError(code=error.code, message=str(error)), spent)
 
@@ -103,7 +108,11 @@ async def _deadline(parts: Parts, held: HeldJob) -> float | None:
     job = held.lease.job
     if job.deadline_at is None:
         return None
-    events = await parts.store.events(job.id)
+    try:
+        events = await parts.store.events(job.id)
+    except Exception as error:  # the driver's errors differ by store; the sweeper keeps the deadline too
+        _log.warning("deadline left to the sweeper", action="rendering.no_deadline", error=type(error).__name__)
+        return None
     claims = [event.at for event in events if event.data.get("state") == JobState.RUNNING]
     return held.claimed_at + (job.deadline_at - claims[-1]).total_seconds() if claims else None
 

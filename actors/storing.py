@@ -24,10 +24,11 @@ _log = get_logger(__name__)
 class OutputsUnavailableError(Exception):
     """The pictures could not be written to the outputs (a full disk, no network).
 
-    ``spent`` is what rendering them took.
+    ``spent`` is what rendering them took, ``size_bytes`` how long the one was that could not be written.
     """
 
     spent: Spent = NOTHING_SPENT
+    size_bytes: int = 0
 
 
 async def store_pictures(
@@ -72,7 +73,9 @@ async def _store(outputs: Outputs, lease: Lease, index: int, image: Image, text:
     try:
         await outputs.put(key, data, request.format.media_type)
     except Exception as error:  # the object store's errors differ by kind of storage
-        raise OutputsUnavailableError(f"the picture could not be stored: {type(error).__name__}") from error
+        failure = OutputsUnavailableError(f"the picture could not be stored: {type(error).__name__}")
+        failure.size_bytes = len(data)
+        raise failure from error
     return Picture(
         index=index,
         key=key,

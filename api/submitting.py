@@ -7,7 +7,7 @@ from typing import NamedTuple
 from api.resolve import with_seed
 from api.services import Services
 from jobstore.cached import find_pictures
-from jobstore.job import CacheMode, CacheOutcome, Job, JobState, NewJob, Picture, Replay
+from jobstore.job import CacheMode, Job, JobState, NewJob, Picture, Replay
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import JOBS_SUBMITTED, SUBMITS_REPLAYED
 
@@ -36,8 +36,8 @@ async def accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accept
     job = await (services.store.submit(new, pictures) if pictures else _queue(services, new))
     if replay is not None and job.id != new.id:  # another submit with the same key was faster
         return _replayed(job, replay)
-    if job.state is JobState.QUEUED and job.cache is not CacheOutcome.JOINED:
-        services.ring([job.lane])
+    if job.state is JobState.QUEUED:
+        services.ring([job.lane])  # for a joined one too: a claim may have passed its leader by while it was joined
     JOBS_SUBMITTED.labels(job.request.model, job.cache.value).inc()
     _log.info("job accepted", action="jobs.accepted", job_id=str(job.id), state=job.state.value, cache=job.cache.value)
     return Accepted(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
@@ -50,9 +51,24 @@ class Janitor:
 
     async def _empty_outputs(self) -> None:
         while keys := await self._store.doomed(_LIMIT):
-            await self._outputs.delete(keys)
-            await self._store.bury(keys)
-            _log.info("pictures deleted by age", action="janitor.deleted", count=len(keys))
+            failed = await self._delete(keys)
+            await self._store.doom(sorted(failed))  # last in line, so that they don't keep the others
+            await self._store.bury([key for key in keys if key not in failed])
+            _log.info("pictures deleted by age", action="janitor.deleted", count=len(keys) - len(failed))
             if len(keys) < _LIMIT:
                 return
             await asyncio.sleep(_PAUSE_S)
+
+    async def _delete(self, keys: Sequence[str]) -> frozenset[str]:
+        """Delete what lies under the keys; those where that failed."""
+        results = await asyncio.gather(*(self._outputs.delete([key]) for key in keys), return_exceptions=True)
+        errors = {key: result for key, result in zip(keys, results, strict=True) if isinstance(result, Exception)}
+        for key, error in list(errors.items())[:1]:
+            _log.warning(
+                "pictures not deleted",
+                action="janitor.delete_failed",
+                count=len(errors),
+                key=key,
+                error=type(error).__name__,
+            )
+        return frozenset(errors)

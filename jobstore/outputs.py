@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import url2pathname
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import obstore
 from obstore.store import LocalStore, S3Store
@@ -45,8 +45,8 @@ class Outputs(Protocol):
     async def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; one that is not there is no error."""
 
-    async def ping(self) -> None:
-        """Return if objects can be written and read; raises otherwise."""
+    async def ping(self, size_bytes: int = 9) -> None:
+        """Return if an object of that size can be written, and looked at; raises otherwise. None is left behind."""
 
 
 def picture_key(job_id: UUID, token: int, index: int, picture_format: PictureFormat) -> str:
@@ -123,9 +123,14 @@ class ObjectOutputs:
 
         await asyncio.gather(*(remove(key) for key in keys))
 
-    async def ping(self) -> None:
-        await self.put("ping/probe", b"safelight", "text/plain")
-        await self.get("ping/probe")
+    async def ping(self, size_bytes: int = 9) -> None:
+        key = f"ping/{uuid4().hex}"
+        try:
+            await self.put(key, bytes(size_bytes), "application/octet-stream")
+            if await self.size(key) != size_bytes:
+                raise OutputDamagedError(f"{key} is not as long as it was written")
+        finally:
+            await self.delete([key])
 
 
 def open_outputs(url: str) -> Outputs:

@@ -365,6 +365,9 @@ class JobStore(Protocol):
     async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
         """Keys of outputs that were put down as doomed ten minutes ago or more, and that nothing points at."""
 
+    async def doom(self, keys: Sequence[str]) -> None:
+        """Put keys of outputs down as doomed, from now on."""
+
     async def bury(self, keys: Sequence[str]) -> None:
         """Forget doomed keys: what lay under them is deleted."""
 

@@ -23,16 +23,18 @@ class Ages(Struct, frozen=True, kw_only=True):
 
 
 class Purged(Struct, frozen=True, kw_only=True):
-    """How many of each kind were deleted, and how many pictures were put down as doomed."""
+    """How many of each kind were deleted, how many pictures were put down as doomed, how many jobs were put away."""
 
     jobs: int = 0
     events: int = 0
     pictures: int = 0
     cache: int = 0
     usage: int = 0
+    replays: int = 0
+    archived: int = 0
     doomed: int = 0
 
     @property
     def most(self) -> int:
         """The largest of the counts: below the limit, nothing is left to purge for now."""
-        return max(self.jobs, self.events, self.pictures, self.cache, self.usage)
+        return max(self.jobs, self.events, self.pictures, self.cache, self.usage, self.replays, self.archived)

@@ -26,9 +26,14 @@ class Shielded:
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)
 
-    async def drain(self) -> None:
-        """Wait until all that runs has ended."""
-        await asyncio.gather(*self._running, return_exceptions=True)
+    async def drain(self, limit_s: float = 10.0) -> None:
+        """Wait until all that runs has ended; what has not within ``limit_s`` seconds is broken off."""
+        if not self._running:
+            return
+        _, late = await asyncio.wait(self._running, timeout=limit_s)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)

@@ -21,7 +21,7 @@ SELECT least(greatest(%(image_steps)s * coalesce((
 """
 TAIL = f"""
 SELECT start_tag + share_s FROM job
-WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled') AND lane = %(lane)s
+WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL) AND lane = %(lane)s
   AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)
 ORDER BY start_tag DESC LIMIT 1
 """

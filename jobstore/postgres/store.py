@@ -62,7 +62,7 @@ class PostgresStore(RuledStore[PostgresRows]):
         return await self._transactions.plainly(work)
 
     async def migrate(self) -> tuple[str, ...]:
-        return await self.in_transaction(lambda rows: migrate(rows.connection))
+        return await self._transactions.run(lambda rows: migrate(rows.connection), limit_s=None)
 
     async def ping(self) -> None:
         await self._on(check_current)
@@ -158,9 +158,9 @@ class PostgresStore(RuledStore[PostgresRows]):
         return await self._on(lambda c: reads.usage(c, job_id))
 
     async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
-        await self._on(lambda c: retention.archive(c, limit, ages))
-        parts = [await self._purge_kind(kind, age_s, limit) for kind, age_s in retention.ages_of(ages)]
-        await self._on(lambda c: retention.purge_rest(c, limit))
+        parts = [await self._on(lambda c: retention.archive(c, limit, ages))]
+        parts += [await self._purge_kind(kind, age_s, limit) for kind, age_s in retention.ages_of(ages)]
+        parts += [await self._on(lambda c: retention.purge_rest(c, limit))]
         return Purged(**{name: sum(getattr(part, name) for part in parts) for name in Purged.__struct_fields__})
 
     async def _purge_kind(self, kind: str, age_s: float, limit: int) -> Purged:
@@ -168,6 +168,9 @@ class PostgresStore(RuledStore[PostgresRows]):
 
     async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
         return await self._on(lambda c: retention.doomed(c, limit))
+
+    async def doom(self, keys: Sequence[str]) -> None:
+        await self._on(lambda c: retention.doom(c, keys))
 
     async def bury(self, keys: Sequence[str]) -> None:
         await self._on(lambda c: retention.bury(c, keys))

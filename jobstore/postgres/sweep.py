@@ -8,12 +8,13 @@ from jobstore.postgres.columns import Connection, every, sole
 from jobstore.rules.reaper import LATE_GRACE_S
 from jobstore.rules.rows import NOBODY, Row
 
-# SKIP LOCKED lets sweepers share the work; what is locked is re-checked by PostgreSQL before it is returned.
+# An index serves a comparison with statement_timestamp(), which stands still while a statement runs, and none with
+# clock_timestamp(). SKIP LOCKED lets sweepers share the work; PostgreSQL checks again what it has locked.
 _LOST = """
 SELECT job.* FROM job
 WHERE job.lease_token IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM worker
-    WHERE worker.id = job.worker_id AND worker.seen_at >= clock_timestamp() - make_interval(secs => %(lease_s)s)
+    WHERE worker.id = job.worker_id AND worker.seen_at >= statement_timestamp() - make_interval(secs => %(lease_s)s)
 )
 ORDER BY job.seq LIMIT %(limit)s FOR UPDATE OF job SKIP LOCKED
 """
@@ -24,17 +25,17 @@ SELECT NOT EXISTS (
 ) AS lost
 """
 _DUE = """
-SELECT * FROM job WHERE state = 'scheduled' AND leader_id IS NULL AND start_at <= clock_timestamp()
+SELECT * FROM job WHERE state = 'scheduled' AND leader_id IS NULL AND start_at <= statement_timestamp()
 ORDER BY start_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 """
 _LATE = """
 SELECT id FROM (
     SELECT id, seq FROM job
-    WHERE deadline_at < clock_timestamp() AND state IN ('scheduled', 'queued', 'running')
-      AND (lease_token IS NULL OR deadline_at < clock_timestamp() - make_interval(secs => %(grace_s)s))
+    WHERE deadline_at < statement_timestamp() AND state IN ('scheduled', 'queued', 'running')
+      AND (lease_token IS NULL OR deadline_at < statement_timestamp() - make_interval(secs => %(grace_s)s))
     UNION
     SELECT id, seq FROM job
-    WHERE start_by < clock_timestamp() AND started_at IS NULL AND state IN ('scheduled', 'queued')
+    WHERE start_by < statement_timestamp() AND started_at IS NULL AND state IN ('scheduled', 'queued')
 ) AS late
 ORDER BY seq LIMIT %(limit)s
 """
@@ -42,14 +43,16 @@ _UNRUNG = """
 WITH unrung AS MATERIALIZED (
     SELECT id FROM job
     WHERE state = 'queued' AND leader_id IS NULL
-      AND rung_at <= clock_timestamp() - make_interval(secs => %(ring_again_s)s)
+      AND rung_at <= statement_timestamp() - make_interval(secs => %(ring_again_s)s)
       AND lane <> ALL (SELECT name FROM lane WHERE paused_at IS NOT NULL)
     ORDER BY rung_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE job SET rung_at = clock_timestamp() FROM unrung WHERE job.id = unrung.id RETURNING job.lane
 """
 # One index probe a tenant, up to a bound: more tenants than that share a lane as finely as can be measured.
-_QUEUED = "state = 'queued' AND state NOT IN ('canceled', 'scheduled') AND leader_id IS NULL"  # as the index has it
+_QUEUED = (
+    "state = 'queued' AND (state = 'queued' OR started_at IS NOT NULL) AND leader_id IS NULL"  # as the index has it
+)
 _TENANT = f"coalesce(key_id, '{NOBODY}'::uuid)"
 _TENANTS = f"""
 WITH RECURSIVE tenant (lane, id, n) AS (

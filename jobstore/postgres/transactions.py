@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection
-from psycopg.errors import DeadlockDetected
+from psycopg.errors import DeadlockDetected, FeatureNotSupported
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
@@ -24,6 +25,11 @@ T = TypeVar("T")
 _TRIES = 10
 _MAX_WAITING = 1000
 _TRUSTED_S = 0.1
+_LONGEST_S = 120.0  # for statements of a server that answers no more; what lasts is done in batches
+
+
+class _StalePlanError(Exception):
+    """A table has other columns than when the statement was prepared."""
 
 
 class Transactions:
@@ -53,6 +59,11 @@ class Transactions:
                 "prepare_threshold": None if pooled else 5,
                 "connect_timeout": self._connect_s,
                 "application_name": "safelight",
+                # A server that vanished without a word is noticed.
+                "keepalives_idle": 15,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 30_000,
             },
             configure=_configure,
             check=self._check,
@@ -74,13 +85,13 @@ class Transactions:
         await self._shielded.drain()
         await self._pool.close()
 
-    async def run(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
-        """The result of ``work`` in a transaction of its own.
+    async def run(self, work: Callable[[PostgresRows], Awaitable[T]], limit_s: float | None = _LONGEST_S) -> T:
+        """The result of ``work`` in a transaction of its own. Raises TimeoutError after ``limit_s`` seconds.
 
         A caller that is canceled leaves the transaction to end by itself. Lost races (a fingerprint taken meanwhile, a
         deadlock) are run again.
         """
-        return await self._shielded.run(self._persist(lambda: self._in_transaction(work)))
+        return await self._shielded.run(self._persist(lambda: self._in_transaction(work), limit_s))
 
     async def plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """The result of ``work`` on a connection where every statement is a transaction of its own.
@@ -88,22 +99,34 @@ class Transactions:
         For reads, and for writes of one statement: it saves the way to the server and back for BEGIN and COMMIT. A
         caller that is canceled leaves it to end by itself. A statement that lost a deadlock is run again.
         """
-        return await self._shielded.run(self._persist(lambda: self._plainly(work)))
+        return await self._shielded.run(self._persist(lambda: self._plainly(work), _LONGEST_S))
 
-    async def _persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        for _ in range(_TRIES - 1):
-            with suppress(LostRaceError, DeadlockDetected):
-                return await attempt()
-        return await attempt()
+    async def _persist(self, attempt: Callable[[], Awaitable[T]], limit_s: float | None) -> T:
+        async with asyncio.timeout(limit_s):
+            for _ in range(_TRIES - 1):
+                with suppress(LostRaceError, DeadlockDetected, _StalePlanError):
+                    return await attempt()
+            return await attempt()
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Connection]:
+        """A connection of the pool; one whose prepared statements a migration has outdated is given up."""
+        async with self._pool.connection() as connection:
+            try:
+                yield connection
+            except FeatureNotSupported as error:
+                if "cached plan" not in str(error):
+                    raise
+                await connection.close()
+                raise _StalePlanError from error
+            self._used[connection] = time.monotonic()
 
     async def _plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        async with self._pool.connection() as connection:
-            result = await work(connection)
-            self._used[connection] = time.monotonic()
-            return result
+        async with self._connected() as connection:
+            return await work(connection)
 
     async def _in_transaction(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
-        async with self._pool.connection() as connection, connection.transaction():
+        async with self._connected() as connection, connection.transaction():
             rows = PostgresRows(connection)
             result = await work(rows)
             await rows.flush()

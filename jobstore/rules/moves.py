@@ -15,7 +15,7 @@ from jobstore.states import sources_of
 
 Columns = Mapping[str, Any]
 
-_INHERITED = ("start_tag", "attempts", "rescues", "lease_token", "worker_id", "start_at", "rung_at")
+_INHERITED = ("attempts", "rescues", "lease_token", "worker_id", "start_at", "rung_at")
 
 
 async def move(
@@ -56,10 +56,10 @@ def _moved(
     }
     if state.terminal:
         columns["reserved"] = Decimal(0)
-    elif state is JobState.RUNNING:
-        columns["started_at"] = job["started_at"] or NOW
-    else:
+    elif state is not JobState.RUNNING:
         columns["cancel_requested"] = False
+    if state is JobState.RUNNING and job["started_at"] is None:
+        columns["started_at"] = NOW
     if state is JobState.SCHEDULED:
         columns["start_at"] = In(delay_s)
     if state is JobState.QUEUED:
@@ -154,12 +154,14 @@ async def succeed_leader(rows: Rows, leader: Row, followers: Sequence[Row]) -> t
 
 
 def _inheritance(heir: Row, leader: Row) -> Columns:
+    place = min(heir, leader, key=lambda job: float(job["rank_at"]))
     return {
         "leader_id": None,
         "followed": True,
         "cache": CacheOutcome.MISS,
         "reserved": heir["price"],
-        "rank_at": min(heir["rank_at"], leader["rank_at"]),
+        "rank_at": place["rank_at"],
+        "start_tag": place["start_tag"],
         **{name: leader[name] for name in _INHERITED},
     }
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from jobstore.job import JobError, JobState
 from jobstore.protocol import Lease, Swept
 from jobstore.rules.moves import Columns, end_now, followers_of, give_back, move
-from jobstore.rules.rows import Row, Rows, to_job
+from jobstore.rules.rows import Place, Row, Rows, to_job
 from jobstore.rules.settle import lose, stop
 
 LATE_GRACE_S = 3.0
@@ -55,8 +56,17 @@ async def stage(rows: Rows, limit: int) -> Swept:
     """Queue scheduled jobs whose time has come."""
     due = await rows.lock_due(limit)
     for job in due:
-        await move(rows, [job, *await followers_of(rows, job)], JobState.QUEUED, reason="due")
+        # A job that was put off is tried again in its old place. One that comes in now stands behind what its key has.
+        fresh = job["started_at"] is None
+        place = await rows.place(job) if fresh else Place(start_tag=job["start_tag"], rank_at=job["rank_at"])
+        columns = {"start_tag": place.start_tag, "rank_at": place.rank_at}
+        jobs = [job, *await followers_of(rows, job)]
+        await move(rows, jobs, JobState.QUEUED, also=partial(_placed, columns), reason="due")
     return Swept(ring=tuple(job["lane"] for job in due), staged=len(due))
+
+
+def _placed(columns: Columns, job: Row) -> Columns:
+    return columns if job["leader_id"] is None else {}
 
 
 async def ring_again(rows: Rows, after_s: float, limit: int) -> Swept:

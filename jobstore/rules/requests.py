@@ -28,9 +28,12 @@ async def replayed(rows: Rows, new: NewJob) -> Row | None:
 
     Raises ReplayMismatchError, ReplayGoneError.
     """
-    if new.replay is None or await rows.add_replay(new):
-        return None
-    return await find_replay(rows, new.key_id, new.replay)
+    while new.replay is not None and not await rows.add_replay(new):
+        row = await find_replay(rows, new.key_id, new.replay)
+        if row is not None:
+            return row
+        # Its time was over between the two looks: then it is to be had.
+    return None
 
 
 async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | None:
@@ -81,9 +84,9 @@ async def _join(rows: Rows, new: NewJob, leader: Row) -> Row | None:
     row = await _accepted(rows, new, columns)
     if row is not None:
         ahead = leader["state"] == JobState.QUEUED and row["rank_at"] < leader["rank_at"]
-        await write(
-            rows, [leader], lambda job: {"followed": True, "rank_at": row["rank_at"] if ahead else job["rank_at"]}
-        )
+        place = row if ahead else leader
+        columns = {"followed": True, "rank_at": place["rank_at"], "start_tag": place["start_tag"]}
+        await write(rows, [leader], lambda _: columns)
     return row
 
 

@@ -21,7 +21,7 @@ async def finish(rows: Rows, token: int, result: Finish) -> Settled | None:
     if leader is None:
         return None
     followers = await followers_of(rows, leader)
-    alike = [row for row in followers if row["format"] == leader["format"]]
+    alike = [row for row in followers if _answered(row, leader, result)]
     spent = Spent(gpu_seconds=result.gpu_seconds, device=result.device)
     [done] = await _give(rows, [leader], result, spent, result.cache)
     joined = await _give(rows, alike, result, Spent(device=result.device), CacheOutcome.JOINED)
@@ -37,6 +37,16 @@ async def finish(rows: Rows, token: int, result: Finish) -> Settled | None:
     others = [row for row in followers if row not in alike]
     ring = await detach(rows, others, reason="another file format")
     return Settled(job=to_job(done, result.pictures), ring=ring)
+
+
+def _answered(follower: Row, leader: Row, result: Finish) -> bool:
+    """True when the leader's pictures are what a job that joined asked for, to the seed and the file format."""
+    if follower["format"] != leader["format"]:
+        return False
+    # What the leader found in the cache may be another seed's, if it takes any.
+    seed = leader["request"]["seed"]
+    other = result.cache is CacheOutcome.HIT and any(picture.seed != seed for picture in result.pictures[:1])
+    return not other or CacheMode(follower["request"]["cache"]) is CacheMode.ANY
 
 
 async def _give(rows: Rows, jobs: Sequence[Row], result: Finish, spent: Spent, cache: CacheOutcome) -> list[Row]:

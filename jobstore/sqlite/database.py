@@ -129,7 +129,8 @@ class Database:
                 result = await work()
                 await self.execute("COMMIT")
             except BaseException:
-                await self.execute("ROLLBACK")
+                if self._open.in_transaction:  # a full disk has ended it
+                    await self.execute("ROLLBACK")
                 raise
             return result
 

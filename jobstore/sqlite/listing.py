@@ -13,12 +13,17 @@ from jobstore.rules.rows import Row, to_job
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.rows import SqliteRows
 
+COUNTED = 1_000
+"""How many jobs before one are counted; further back its place is not told."""
 LIVE_S = 30.0
 """A worker that beat within so many seconds counts as a device of its lanes."""
 
 _AHEAD = """
-SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM job
-WHERE state = 'queued' AND leader_id IS NULL AND lane = :lane AND (rank_at, seq) < (:rank_at, :seq)
+SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM (
+    SELECT expected_s FROM job
+    WHERE state = 'queued' AND leader_id IS NULL AND lane = :lane AND (rank_at, seq) < (:rank_at, :seq)
+    LIMIT :counted
+)
 """
 _LIST = """
 SELECT * FROM job WHERE (:state IS NULL OR state = :state) AND (:model IS NULL OR model = :model)
@@ -32,9 +37,10 @@ async def standing(database: Database, row: Row) -> tuple[int, float | None] | N
         return None
     if row["leader_id"] is not None:
         row = await database.one("SELECT * FROM job WHERE id = :leader_id", row) or row
-    ahead = await database.one(_AHEAD, {name: row[name] for name in ("lane", "rank_at", "seq")})
+    values = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"counted": COUNTED}
+    ahead = await database.one(_AHEAD, values)
     devices = await devices_of(database, row["lane"])
-    if ahead is None:
+    if ahead is None or ahead["jobs"] == COUNTED:
         return None
     return ahead["jobs"] + 1, ahead["seconds"] / devices if devices else None
 

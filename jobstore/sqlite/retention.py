@@ -35,7 +35,7 @@ async def purge(database: Database, ages: Ages, limit: int) -> Purged:
         await doom(database, sorted(doomed))
         counts["pictures" if kind == "outputs" else kind] = len(old)
         counts["doomed"] += len(doomed)
-    await database.execute("DELETE FROM replay WHERE expires_at < :now", {"now": now()})
+    counts["replays"] = await database.execute("DELETE FROM replay WHERE expires_at < :now", {"now": now()})
     await database.execute(
         "DELETE FROM worker WHERE seen_at < :before "
         "AND NOT EXISTS (SELECT 1 FROM job WHERE job.worker_id = worker.id AND lease_token IS NOT NULL)",

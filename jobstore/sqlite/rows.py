@@ -64,8 +64,8 @@ class SqliteRows:
         clock = await self.database.one("SELECT virtual_s FROM lane WHERE name = :lane", {"lane": lane})
         tail = await self.database.one(
             "SELECT start_tag + share_s AS tail FROM job "
-            "WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled') AND lane = :lane AND key_id IS :key_id "
-            "ORDER BY start_tag DESC LIMIT 1",
+            "WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL) "
+            "AND lane = :lane AND key_id IS :key_id ORDER BY start_tag DESC LIMIT 1",
             {"lane": lane, "key_id": key_id},
         )
         return max(0.0 if clock is None else clock["virtual_s"], 0.0 if tail is None else tail["tail"])

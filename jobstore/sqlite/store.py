@@ -28,7 +28,7 @@ from jobstore.rules.store import RuledStore
 from jobstore.sqlite import claims, lanes, listing, reads, retention
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.migrate import check_current, migrate
-from jobstore.sqlite.rows import SqliteRows, forget_cached
+from jobstore.sqlite.rows import SqliteRows, doom, forget_cached
 
 T = TypeVar("T")
 
@@ -151,6 +151,9 @@ class SqliteStore(RuledStore[SqliteRows]):
 
     async def doomed(self, limit: int = 1000) -> tuple[str, ...]:
         return await self._write(lambda d: retention.doomed(d, limit))
+
+    async def doom(self, keys: Sequence[str]) -> None:
+        await self._write(lambda d: doom(d, keys))
 
     async def bury(self, keys: Sequence[str]) -> None:
         await self._write(lambda d: retention.bury(d, keys))

@@ -8,10 +8,13 @@ from jobstore.rules.reaper import LATE_GRACE_S
 from jobstore.rules.rows import NOBODY, Row
 from jobstore.sqlite.database import Database, now
 
+_CLOCK_SLACK = 1_000_000  # microseconds
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
 _LOST = """
 SELECT job.* FROM job WHERE lease_token IS NOT NULL
-AND NOT EXISTS (SELECT 1 FROM worker WHERE worker.id = job.worker_id AND worker.seen_at >= :since)
+AND NOT EXISTS (
+    SELECT 1 FROM worker WHERE worker.id = job.worker_id AND worker.seen_at BETWEEN :since AND :until
+)
 ORDER BY seq LIMIT :limit
 """
 _DUE = """
@@ -41,7 +44,9 @@ def _ago(seconds: float) -> int:
 
 async def lock_lost(database: Database, lease_s: float, limit: int) -> list[Row]:
     """Jobs of silent workers."""
-    return await database.every(_LOST, {"since": _ago(lease_s), "limit": limit})
+    # The machine's clock may be set back: a beat from the future holds no lease until then.
+    values = {"since": _ago(lease_s), "until": now() + _CLOCK_SLACK, "limit": limit}
+    return await database.every(_LOST, values)
 
 
 async def lock_due(database: Database, limit: int) -> list[Row]:

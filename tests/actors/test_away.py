@@ -24,6 +24,11 @@ def test_lost_connections_are_told_by_their_cause() -> None:
     assert not away.filter(record("Failed to ack.", error=ConnectionResetError()))
     assert told == ["AMQPConnectionError", "ConnectionResetError"]
     assert away.filter(record("Failed to decode.", error=ValueError()))
-    assert away.filter(record("Connection error: %s", ConnectionClosed(ChannelClosedByBroker(406, "PRECONDITION_FAILED - inequivalent arg 'x-expires'"))))
+    assert away.filter(
+        record(
+            "Connection error: %s",
+            ConnectionClosed(ChannelClosedByBroker(406, "PRECONDITION_FAILED - inequivalent arg 'x-expires'")),
+        )
+    )
     assert away.filter(record("Message %s was skipped.", "m"))
     assert len(told) == 2

@@ -16,7 +16,7 @@ def test_probes_tell_what_fails(site: Site, http: httpx.Client) -> None:
     assert http.get("/livez").json() == {"status": "ok"}
     assert http.get("/readyz").json()["status"] == "ok"
 
-    async def broken() -> None:
+    async def broken(size_bytes: int = 9) -> None:
         raise OSError("/secret/path is gone")
 
     site.outputs.ping = broken  # type: ignore[method-assign]  # the part that fails

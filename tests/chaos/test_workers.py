@@ -93,6 +93,12 @@ def test_hung_device_call(house: House, desk: Desk) -> None:
     hung.send(signal.SIGKILL)  # it leaves by itself too, only not as soon
 
 
+def test_job_that_hangs_every_device(desk: Desk) -> None:
+    """It is dead after three rescues like one that kills its process: a worker that gives up hands nothing back."""
+    job = desk.wait(desk.submit("a red circle [hang]", ends=("dead",)))
+    assert (job["error"]["code"], job["cost"]["charged"]) == ("worker_lost", "0")
+
+
 def test_stopped_in_order(house: House, desk: Desk) -> None:
     """SIGTERM: what isn't done within the grace is handed back at once, and counts neither as attempt nor as rescue."""
     job_id = desk.submit(steps=STEPS)

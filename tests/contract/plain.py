@@ -144,7 +144,7 @@ class PlainStore:
             job
             for job in self.jobs.values()
             if (job.new.lane, job.new.key_id, job.leader) == (new.lane, new.key_id, None)
-            and job.state not in (JobState.CANCELED, JobState.SCHEDULED)
+            and (job.state is JobState.QUEUED or job.started)
         ]
         last = max(mine, key=lambda job: job.tag, default=None)
         virtual = self._lane(new.lane).virtual
@@ -213,7 +213,9 @@ class PlainStore:
             job.state, job.cache, job.leader, job.joinable = leader.state, CacheOutcome.JOINED, leader.id, True
             job.started = leader.state is JobState.RUNNING
             if leader.state is JobState.QUEUED:
-                leader.rank = min(leader.rank, job.rank)
+                leader.rank, leader.tag = min(
+                    (leader.rank, leader.tag), (job.rank, job.tag), key=lambda place: place[0]
+                )
         else:
             job.state = JobState.SCHEDULED if later else JobState.QUEUED
             job.joinable = mode.writes and not later and leader is None
@@ -281,7 +283,7 @@ class PlainStore:
         """Pictures for all that want that file format; others wait again."""
         lease = (leader.token, leader.worker)
         followers = self._followers(leader)
-        alike = [job for job in followers if job.new.request.format == leader.new.request.format]
+        alike = [job for job in followers if self._answered(job, leader, pictures, cache)]
         leader.cache = cache
         leader.charged = leader.reserved if cache is CacheOutcome.MISS else NOTHING
         leader.gpu_seconds += gpu
@@ -293,6 +295,13 @@ class PlainStore:
         if cache is CacheOutcome.MISS and leader.new.request.cache is not CacheMode.OFF:
             self.cached[leader.new.fingerprint] = pictures
         return self._detach([job for job in followers if job not in alike])
+
+    @staticmethod
+    def _answered(job: PlainJob, leader: PlainJob, pictures: tuple[Picture, ...], cache: CacheOutcome) -> bool:
+        """The same file format, and the seed that was asked for, or any."""
+        wanted, asked = job.new.request, leader.new.request
+        other_seed = cache is CacheOutcome.HIT and any(picture.seed != asked.seed for picture in pictures[:1])
+        return wanted.format == asked.format and (not other_seed or wanted.cache is CacheMode.ANY)
 
     def fail(self, leader: PlainJob, code: str, retry_in_s: float | None, gpu: Decimal) -> list[str]:
         """For good, to be tried again, or once too often; a deadline is the leader's alone."""
@@ -450,7 +459,7 @@ class PlainStore:
             self._move(followers, JobState.QUEUED)
         heir = alike[0] if token is not None else followers[0]
         heir.leader, heir.cache, heir.reserved = None, CacheOutcome.MISS, heir.new.price
-        heir.rank, heir.tag = min(heir.rank, leader.rank), leader.tag
+        heir.rank, heir.tag = min((heir.rank, heir.tag), (leader.rank, leader.tag), key=lambda place: place[0])
         heir.attempts, heir.rescues, heir.token, heir.worker = attempts, leader.rescues, token, worker
         for job in followers:
             if job is not heir:

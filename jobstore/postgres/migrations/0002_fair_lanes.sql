@@ -28,7 +28,7 @@ CREATE INDEX job_queue ON job (lane, rank_at, seq) INCLUDE (expected_s) WHERE st
 CREATE INDEX job_mates ON job (lane, batch_key, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
 -- The end of what a tenant had in a lane, be it queued or just done.
 CREATE INDEX job_tenant ON job (lane, coalesce(key_id, '00000000-0000-0000-0000-000000000000'::uuid), start_tag)
-    INCLUDE (share_s, state) WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled');
+    INCLUDE (share_s, state) WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL);
 CREATE UNIQUE INDEX job_newest ON job (seq);
 CREATE INDEX job_by_key ON job (key_id, seq);
 CREATE INDEX job_finished ON job (finished_at) WHERE finished_at IS NOT NULL;

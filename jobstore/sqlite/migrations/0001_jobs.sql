@@ -78,13 +78,14 @@ CREATE TABLE job (
     deadline_at           INTEGER,
     CHECK ((lease_token IS NOT NULL) = (state = 'running' AND leader_id IS NULL))
 );
-CREATE INDEX job_queue ON job (lane, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
+CREATE INDEX job_queue ON job (lane, rank_at, seq, expected_s) WHERE state = 'queued' AND leader_id IS NULL;
 CREATE INDEX job_mates ON job (lane, batch_key, rank_at, seq) WHERE state = 'queued' AND leader_id IS NULL;
-CREATE INDEX job_tenant ON job (lane, key_id, start_tag) WHERE leader_id IS NULL AND state NOT IN ('canceled', 'scheduled');
+CREATE INDEX job_tenant ON job (lane, key_id, start_tag) WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL);
 CREATE UNIQUE INDEX job_in_flight ON job (fingerprint)
     WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running');
 CREATE INDEX job_held ON job (worker_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX job_followers ON job (leader_id) WHERE leader_id IS NOT NULL;
+CREATE INDEX job_unrung ON job (rung_at) WHERE state = 'queued' AND leader_id IS NULL;
 CREATE INDEX job_due ON job (start_at) WHERE state = 'scheduled';
 CREATE INDEX job_live ON job (state, lane) WHERE state IN ('scheduled', 'queued', 'running');
 CREATE INDEX job_by_key ON job (key_id, seq);
