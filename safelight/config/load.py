@@ -11,7 +11,7 @@ import msgspec
 from safelight.config.digest import model_revision
 from safelight.config.errors import ConfigError
 from safelight.config.reading import parse_settings
-from safelight.config.settings import ModelSettings, Settings
+from safelight.config.settings import ModelSettings, Settings, WorkerSettings
 
 CONFIG_NAME = "safelight.toml"
 _OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
@@ -34,8 +34,26 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
         name: environ[variable] for variable, name in _OVERRIDES.items() if environ.get(variable)
     }
     changes.setdefault("home", str(base / settings.home))
+    changes.setdefault("store", _located_store(settings.store, base))
     settings = msgspec.structs.replace(settings, **changes)
+    _check_times(settings.worker)
     return _with_models(_with_places(settings), base)
+
+
+def _check_times(worker: WorkerSettings) -> None:
+    if worker.lease_s < 2 * worker.beat_s:
+        raise ConfigError(
+            f"[worker] lease_s {worker.lease_s:g} is less than two beats of beat_s {worker.beat_s:g}: "
+            "one late beat would cost the worker all its jobs"
+        )
+
+
+def _located_store(url: str, base: Path) -> str:
+    """A SQLite store's URL with the whole path; any other as it stands."""
+    path = url.removeprefix(_FILE_STORE)
+    if path == url or path.startswith("/"):
+        return url
+    return f"{_FILE_STORE}{(base / path).resolve()}"
 
 
 def _parse(file: Path) -> Settings:
@@ -58,9 +76,7 @@ def _with_places(settings: Settings) -> Settings:
         raise ConfigError(
             f"store {settings.store!r} is neither 'embedded' nor a URL like postgresql://host/database or sqlite:///file"
         )
-    store = settings.store
-    if store.startswith(_FILE_STORE) and not store.startswith(f"{_FILE_STORE}/"):
-        store = f"{_FILE_STORE}{Path(store.removeprefix(_FILE_STORE)).resolve()}"
+    store = _located_store(settings.store, Path())
     if settings.broker != "memory" and "://" not in settings.broker:
         raise ConfigError(f"broker {settings.broker!r} is neither 'memory' nor a URL like amqp://host")
     return msgspec.structs.replace(settings, home=str(home), store=store, outputs=outputs)

@@ -10,14 +10,14 @@ from msgspec import Meta, Struct, field
 from safelight.config.families import FAMILIES, Family, guess_family
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Positive = Annotated[float, Meta(gt=0)]
+Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
 Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
 Count = Annotated[int, Meta(ge=1)]
-Days = Annotated[float, Meta(gt=0)] | Literal["never"]
+Days = Annotated[float, Meta(gt=0, le=36_500)] | Literal["never"]
 
 
 class Base(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -130,8 +130,8 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         if self.family and self.family not in FAMILIES:
             raise ValueError(f"family {self.family!r} is unknown; known are {', '.join(sorted(FAMILIES))}")
         price = Decimal(self.price) if _is_decimal(self.price) else None
-        if price is None or not price.is_finite() or price < 0 or -int(price.as_tuple().exponent) > 9:
-            raise ValueError(f'price {self.price!r} is not an amount like "0.002" (at most 9 decimals)')
+        if price is None or not price.is_finite() or -int(price.as_tuple().exponent) > 9 or not 0 <= price <= 1_000_000:
+            raise ValueError(f'price {self.price!r} is not an amount like "0.002" (at most 9 decimals, and a million)')
         if self.sizes and self.default_size and self.default_size not in self.sizes:
             raise ValueError(f"default_size {self.default_size} is not in sizes")
 

@@ -135,3 +135,28 @@ def test_ages_are_told_in_seconds(tmp_path: Path) -> None:
     assert load(tmp_path, text).retention.ages == {
         "jobs": 2 * day, "events": day / 2, "outputs": None, "cache": 30 * day, "usage": None,
     }  # fmt: skip
+
+
+def test_times_that_could_not_work_are_refused(tmp_path: Path) -> None:
+    """A lease of less than two beats; ages, deadlines and prices that no database can hold."""
+    file = tmp_path / "safelight.toml"
+    for text, word in (
+        ("[worker]\nlease_s = 1.5", "lease_s"),
+        ("[retention]\njobs_days = inf", "jobs_days"),
+        ("[jobs]\nmax_deadline_s = 1e12", "max_deadline_s"),
+        ("[jobs]\nidempotency_s = nan", "idempotency_s"),
+        ('[models.m]\nmodel = "a/b"\nprice = "1e12"', "price"),
+    ):
+        file.write_text(f'model = "a/b"\n{text}\n')
+        with pytest.raises(ConfigError, match=word):
+            load_settings(file, {})
+
+
+def test_a_sqlite_store_lies_beside_its_settings(tmp_path: Path) -> None:
+    """Named in the file it is relative to that; named by the environment, to the working folder."""
+    file = tmp_path / "safelight.toml"
+    file.write_text('model = "a/b"\nstore = "sqlite:///jobs.db"\n')
+    assert load_settings(file, {}).store == f"sqlite:///{tmp_path.resolve() / 'jobs.db'}"
+    named = load_settings(file, {"SAFELIGHT_STORE": "sqlite:///other.db"}).store
+    assert named == f"sqlite:///{Path('other.db').resolve()}"
+    assert load_settings(file, {"SAFELIGHT_STORE": "sqlite:////var/jobs.db"}).store == "sqlite:////var/jobs.db"
