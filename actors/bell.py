@@ -36,6 +36,7 @@ class BrokerBell:
         self._trouble = Throttle()
         self._waiting: queue.Queue[str | None] = queue.Queue(capacity)
         self._stopping = threading.Event()
+        self._away = False
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
 
     def start(self) -> None:
@@ -49,6 +50,11 @@ class BrokerBell:
             self._waiting.put_nowait(None)
         if self._thread.ident is not None:
             self._thread.join(timeout)
+
+    @property
+    def away(self) -> bool:
+        """True while bells can't be rung, as far as the last try tells."""
+        return self._away
 
     def ring(self, lane: str) -> None:
         """Ask for one bell. Returns at once, from any thread; never raises because a broker is away."""
@@ -91,9 +97,11 @@ class BrokerBell:
             self._broker.enqueue(bell_message(lane))
         except Exception as error:
             name = type(error).__name__
+            self._away = True
             if self._trouble.due(name):
                 _log.warning("bell not rung, trying again", action="bell.broker_away", error=name)
             return False
+        self._away = False
         if self._trouble.over():
             _log.info("bells are rung again", action="bell.broker_back")
         BELLS.labels("rung").inc()

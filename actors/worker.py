@@ -118,7 +118,14 @@ class WorkerProcess:
             bell=self._bell,
             progress=self._progress,
             gate=OutputsGate(self._outputs),
-            worker=Worker(id=self.id, host=socket.gethostname(), pid=os.getpid(), device=device, lanes=lanes),
+            worker=Worker(
+                id=self.id,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                device=device,
+                lanes=lanes,
+                lease_s=self._settings.worker.lease_s,
+            ),
         )
         self._lifespan = Lifespan(parts, embedded=self._embedded)
         self._broker.add_middleware(self._lifespan)

@@ -80,6 +80,8 @@ def _backlog(lanes: tuple[str, ...], counts: tuple[LaneCount, ...]) -> tuple[Lan
 def _warnings(services: Services, workers: tuple[Worker, ...]) -> tuple[str, ...]:
     lanes = services.settings.lanes
     paused = [f"the lane {lane} is paused: its jobs wait" for lane in lanes if services.backpressure.is_paused(lane)]
+    if services.bell.away:
+        paused.append("the broker is away: workers look for jobs now and then instead of hearing bells")
     if not workers:
         return ("no worker is alive: jobs wait", *paused)
     served = {lane for worker in workers for lane in worker.lanes}

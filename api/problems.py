@@ -99,8 +99,11 @@ def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
     return ProblemError(400, "invalid_json", f"the body is not JSON that can be read: {text}")
 
 
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
 def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
-    kind = "server_error" if error.status_code >= 500 else "invalid_request_error"
+    kind = "server_error" if error.status_code >= 500 else _KINDS.get(error.status_code, "invalid_request_error")
     problem = Problem(
         type=f"urn:safelight:problem:{error.code}",
         title=HTTPStatus(error.status_code).phrase,

@@ -51,6 +51,7 @@ def resolve(
         start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
         start_at=_start(submit.start_at),
     )
+    _check_start(request)
     exact, seedless = fingerprints(request, model)
     return NewJob(
         id=uuid7(),
@@ -152,6 +153,16 @@ def _seconds(field: str, value: float | None, settings: Settings) -> float | Non
     if value is not None and value > limit:
         raise invalid(field, f"{field} must be at most {limit:g} seconds")
     return value
+
+
+def _check_start(request: JobRequest) -> None:
+    """Both deadlines count from the submit: a start beyond one could only fail."""
+    if request.start_at is None:
+        return
+    wait_s = (request.start_at - datetime.now(UTC)).total_seconds()
+    for name, seconds in (("deadline_s", request.deadline_s), ("start_deadline_s", request.start_deadline_s)):
+        if seconds is not None and seconds <= wait_s:
+            raise invalid(name, f"{name} counts from the submit and would pass before start_at")
 
 
 def _start(start_at: datetime | None) -> datetime | None:

@@ -18,6 +18,10 @@ class Bell(Protocol):
     def ring(self, lane: str) -> None:
         """Ask for one bell. Returns at once, from any thread; never raises because a broker is away."""
 
+    @property
+    def away(self) -> bool:
+        """True while bells can't be rung, as far as the last try tells."""
+
 
 class Progress(Struct, frozen=True, kw_only=True):
     """How far a running job is: ``step`` of ``steps`` denoising steps; ``fraction`` of the whole job, under 1.

@@ -34,13 +34,17 @@ class HeldLease(Struct, frozen=True, kw_only=True):
 
 
 class Worker(Struct, frozen=True, kw_only=True):
-    """A worker process. ``id`` is fresh at every start, so that a restarted host is never taken for the dead one."""
+    """A worker process. ``id`` is fresh at every start, so that a restarted host is never taken for the dead one.
+
+    It counts as a device of its lanes for ``lease_s`` seconds after each beat.
+    """
 
     id: UUID
     host: str
     pid: int
     device: str
     lanes: tuple[str, ...]
+    lease_s: float = 30.0
 
 
 class Finish(Struct, frozen=True, kw_only=True):
@@ -335,7 +339,7 @@ class JobStore(Protocol):
     # Lanes
 
     async def lanes(self) -> tuple[Lane, ...]:
-        """All lanes that ever held a job or were paused, by name. Counts every queued job: not for each request."""
+        """All lanes that ever held a job, were served or were paused, by name. Counts every queued job."""
 
     async def backlog(self) -> Backlog:
         """What is queued. Counts every queued job: ask now and then, not for each request."""

@@ -16,7 +16,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.store import bell, history, throughput
+try:
+    from bench.store import bell, history, throughput
+except ModuleNotFoundError as missing:
+    raise SystemExit(f"{missing}: run  make bench  or  pip install 'safelight[bench]'") from missing
 from bench.store.jobs import database
 from jobstore.postgres.store import PostgresStore
 from safelight.config import LogSettings

@@ -16,12 +16,13 @@ from jobstore.rules.fairness import ADVANCE_BOUND_S, MATES_BOUND_S
 from jobstore.rules.rows import Row, to_job
 
 _SEEN = """
-INSERT INTO worker (id, host, pid, device, lanes)
-VALUES (%(worker_id)s, %(host)s, %(pid)s, %(device)s, %(serves)s)
+INSERT INTO worker (id, host, pid, device, lanes, lease_s)
+VALUES (%(worker_id)s, %(host)s, %(pid)s, %(device)s, %(serves)s, %(lease_s)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
 """
+_SERVED = "INSERT INTO lane (name) SELECT unnest(%(serves)s::text[]) ON CONFLICT (name) DO NOTHING"
 _ALIVE = """
-SELECT id, host, pid, device, lanes FROM worker
+SELECT id, host, pid, device, lanes, lease_s FROM worker
 WHERE seen_at >= clock_timestamp() - make_interval(secs => %(within_s)s) ORDER BY started_at, id
 """
 _IN_TIME = """
@@ -104,6 +105,7 @@ def _seen(worker: Worker) -> dict[str, Any]:
         "pid": worker.pid,
         "device": worker.device,
         "serves": list(worker.lanes),
+        "lease_s": worker.lease_s,
     }
 
 
@@ -145,6 +147,7 @@ async def claim_by_rules(rows: PostgresRows, job_id: UUID, worker: Worker) -> Le
 async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
     """Note that the worker lives and what it measured, and read what it holds."""
     await connection.execute(_SEEN, _seen(worker))
+    await connection.execute(_SERVED, _seen(worker))
     if paces:
         measured = [{name: getattr(pace, name) for name in pace.__struct_fields__} for pace in paces]
         await connection.execute(_PACES, {"paces": Jsonb(measured)})

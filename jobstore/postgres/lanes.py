@@ -6,7 +6,6 @@ from typing import Any
 
 from jobstore.job import JobState
 from jobstore.postgres.columns import Connection, every
-from jobstore.postgres.standing import LIVE_S
 from jobstore.protocol import Backlog, Lane, LaneCount
 
 _BELLS = 100
@@ -23,7 +22,7 @@ SELECT name, paused_at, coalesce(reason, '') AS reason, coalesce(scheduled, 0) A
     coalesce(queued, 0) AS queued, coalesce(running, 0) AS running, coalesce(waiting_s, 0) AS waiting_s,
     coalesce(oldest_s, 0) AS oldest_s, (
         SELECT count(*) FROM worker
-        WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND name = ANY(worker.lanes)
+        WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND name = ANY(worker.lanes)
     ) AS devices
 FROM lane FULL JOIN load USING (name) ORDER BY name
 """
@@ -43,7 +42,7 @@ SELECT lane, state, count(*) AS count FROM job WHERE state IN ('scheduled', 'que
 
 async def lanes(connection: Connection) -> tuple[Lane, ...]:
     """All lanes, by name."""
-    return tuple(Lane(**row) for row in await every(connection, _LANES, {"live_s": LIVE_S}))
+    return tuple(Lane(**row) for row in await every(connection, _LANES, {}))
 
 
 async def backlog(connection: Connection) -> Backlog:

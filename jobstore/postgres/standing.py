@@ -10,13 +10,11 @@ COUNTED = 10_000
 """How many jobs before one are counted; further back its place is not told."""
 COUNTED_AT_SUBMIT = 100
 """The same for a job that has just come in: nobody's submit is to be slower because the queue is long."""
-LIVE_S = 30.0
-"""A worker that beat within so many seconds counts as a device of its lanes."""
 
 AHEAD = """
 SELECT count(*) AS jobs_ahead, coalesce(sum(ahead.expected_s), 0) AS seconds_ahead, (
     SELECT count(*) FROM worker
-    WHERE seen_at >= clock_timestamp() - make_interval(secs => %(live_s)s) AND this.lane = ANY(lanes)
+    WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND this.lane = ANY(lanes)
 ) AS devices
 FROM (
     SELECT expected_s FROM job
@@ -41,7 +39,7 @@ async def standing(connection: Connection, row: Row, counted: int = COUNTED) -> 
         return None
     if row["leader_id"] is not None:
         row = await one(connection, "SELECT * FROM job WHERE id = %(id)s", {"id": row["leader_id"]}) or row
-    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"counted": counted, "live_s": LIVE_S}
+    arguments = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"counted": counted}
     return place_of(await sole(connection, _STANDING, arguments), counted)
 
 

@@ -8,7 +8,7 @@ from jobstore.job import Job, JobState, NewJob, Picture
 from jobstore.postgres.columns import Connection, one
 from jobstore.postgres.insert import INSERT_JOB, arguments_of
 from jobstore.postgres.rows import PostgresRows
-from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, LIVE_S, place_of
+from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
 from jobstore.rules import requests
 from jobstore.rules.rows import Row, to_job
 
@@ -36,7 +36,7 @@ async def plainly(connection: Connection, new: NewJob) -> Row | None:
     """The row of a job that waits by itself; None, and nothing written, where one like it is in flight."""
     joinable = new.request.cache.writes and new.request.start_at is None
     arguments = arguments_of(new, {"joinable": joinable, "reserved": new.price})
-    return await one(connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT, "live_s": LIVE_S})
+    return await one(connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
 
 
 async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> Row:

@@ -16,8 +16,8 @@ from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.rows import SqliteRows
 
 _SEEN = """
-INSERT INTO worker (id, host, pid, device, lanes, started_at, seen_at)
-VALUES (:id, :host, :pid, :device, :lanes, :now, :now)
+INSERT INTO worker (id, host, pid, device, lanes, lease_s, started_at, seen_at)
+VALUES (:id, :host, :pid, :device, :lanes, :lease_s, :now, :now)
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
 """
 _WAITING = """
@@ -72,6 +72,11 @@ async def _advance(database: Database, job: Row) -> None:
         await database.execute(query, values | {"now": now()})
 
 
+async def add_lane(database: Database, name: str) -> None:
+    """Give a lane its row."""
+    await database.execute("INSERT INTO lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING", {"name": name})
+
+
 async def _see(database: Database, worker: Worker) -> None:
     values: dict[str, Any] = {**msgspec.structs.asdict(worker), "lanes": list(worker.lanes), "now": now()}
     await database.execute(_SEEN, values)
@@ -80,6 +85,8 @@ async def _see(database: Database, worker: Worker) -> None:
 async def beat(database: Database, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
     """Note that the worker lives and what it measured, and read what it holds."""
     await _see(database, worker)
+    for lane in worker.lanes:
+        await add_lane(database, lane)
     for pace in paces:
         await database.execute(_PACE, {**msgspec.structs.asdict(pace), "now": now()})
     held = await database.every(
@@ -97,7 +104,7 @@ async def leave(database: Database, worker_id: UUID) -> None:
 
 async def workers(database: Database, within_s: float) -> tuple[Worker, ...]:
     """Those seen within so many seconds, in the order in which they started."""
-    query = "SELECT id, host, pid, device, lanes FROM worker WHERE seen_at >= :since ORDER BY started_at, id"
+    query = "SELECT id, host, pid, device, lanes, lease_s FROM worker WHERE seen_at >= :since ORDER BY started_at, id"
     found = await database.every(query, {"since": now() - round(1e6 * within_s)})
     return tuple(Worker(**{**row, "lanes": tuple(row["lanes"])}) for row in found)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from jobstore.job import JobState
 from jobstore.protocol import Backlog, Lane, LaneCount
+from jobstore.sqlite.claims import add_lane
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.listing import devices_of
 
@@ -37,14 +38,9 @@ async def backlog(database: Database) -> Backlog:
     return Backlog(lanes={lane.name: lane for lane in await lanes(database)}, keys=keys)
 
 
-async def add(database: Database, name: str) -> None:
-    """Give a lane its row."""
-    await database.execute("INSERT INTO lane (name) VALUES (:name) ON CONFLICT (name) DO NOTHING", {"name": name})
-
-
 async def pause(database: Database, name: str, reason: str) -> None:
     """Close a lane; one that is closed stays so from its first time on."""
-    await add(database, name)
+    await add_lane(database, name)
     query = "UPDATE lane SET paused_at = coalesce(paused_at, :now), reason = :reason WHERE name = :name"
     await database.execute(query, {"name": name, "reason": reason, "now": now()})
 

@@ -15,8 +15,6 @@ from jobstore.sqlite.rows import SqliteRows
 
 COUNTED = 1_000
 """How many jobs before one are counted; further back its place is not told."""
-LIVE_S = 30.0
-"""A worker that beat within so many seconds counts as a device of its lanes."""
 
 _AHEAD = """
 SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM (
@@ -47,8 +45,8 @@ async def standing(database: Database, row: Row) -> tuple[int, float | None] | N
 
 async def devices_of(database: Database, lane: str) -> int:
     """How many workers live and serve the lane."""
-    query = "SELECT lanes FROM worker WHERE seen_at >= :since"
-    found = await database.every(query, {"since": now() - round(1e6 * LIVE_S)})
+    query = "SELECT lanes FROM worker WHERE seen_at >= :now - 1000000 * lease_s"
+    found = await database.every(query, {"now": now()})
     return sum(lane in row["lanes"] for row in found)
 
 

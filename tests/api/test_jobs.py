@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -210,3 +211,12 @@ def test_models_come_in_openais_form(http: httpx.Client) -> None:
 def test_any_text_survives_unharmed(http: httpx.Client) -> None:
     """Beyond ASCII and beyond the basic plane."""
     assert submit(http, prompt="ō 😄 飞翔")["request"]["prompt"] == "ō 😄 飞翔"
+
+
+def test_a_start_beyond_its_deadlines_is_refused(http: httpx.Client) -> None:
+    """It could only fail: both count from the submit."""
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    for name in ("deadline_s", "start_deadline_s"):
+        response = http.post("/v1/jobs", json={"prompt": "a circle", "start_at": later, name: 60})
+        assert response.status_code == 400
+        assert response.json()["error"]["param"] == name

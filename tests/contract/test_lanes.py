@@ -143,3 +143,11 @@ async def test_pauses_race_with_claims(stores: Stores) -> None:
     leases = [lease for lease in await asyncio.gather(*claims) if lease is not None]
     assert await stores[1].claim(worker, ["default"]) is None
     assert {held.token for held in await stores[0].beat(worker)} == {lease.token for lease in leases}
+
+
+async def test_a_lane_that_is_served_is_told_before_its_first_job(store: JobStore) -> None:
+    """With the workers that live, by their own leases: one that fell silent is no device any more."""
+    await store.beat(new_worker("fresh"))
+    await store.beat(msgspec.structs.replace(new_worker("fresh"), lease_s=0.0))
+    [lane] = [lane for lane in await store.lanes() if lane.name == "fresh"]
+    assert (lane.devices, lane.queued) == (1, 0)

@@ -106,4 +106,7 @@ CREATE TABLE pace (
     PRIMARY KEY (model, width, height, device)
 );
 
+-- A worker counts as a device of its lanes for so long after a beat.
+ALTER TABLE worker ADD COLUMN lease_s double precision NOT NULL DEFAULT 30;
+
 ALTER TABLE api_key ADD COLUMN weight double precision NOT NULL DEFAULT 1 CHECK (weight > 0);

@@ -9,6 +9,7 @@ CREATE TABLE worker (
     pid         INTEGER NOT NULL,
     device      TEXT NOT NULL,
     lanes       TEXT NOT NULL,
+    lease_s     REAL NOT NULL,
     started_at  INTEGER NOT NULL,
     seen_at     INTEGER NOT NULL
 );

@@ -11,6 +11,7 @@ import httpx
 
 from safelight import __version__
 from safelight.cli.client.sending import fresh_key, persist
+from safelight.cli.consoles import err
 from safelight.cli.exits import RefusedError, UnreachableError
 
 Job = dict[str, Any]
@@ -132,7 +133,7 @@ class Client:
             return self.http.request(method, path, **arguments)
 
         try:
-            response = persist(send) if persistent else send()
+            response = persist(send, tell=_tell_of_retry) if persistent else send()
         except httpx.HTTPError as error:
             raise away(self.url, error) from error
         check(response, self.url)
@@ -186,3 +187,7 @@ def _problem(response: httpx.Response) -> tuple[str, str]:
     if not isinstance(body, dict):
         return response.reason_phrase or f"status {response.status_code}", ""
     return str(body.get("detail") or body.get("title") or response.reason_phrase), str(body.get("field") or "")
+
+
+def _tell_of_retry() -> None:
+    err().print("No answer yet, trying again…")

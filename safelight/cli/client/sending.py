@@ -21,19 +21,23 @@ def persist(
     send: Callable[[], httpx.Response],
     pauses_s: tuple[float, ...] = PAUSES_S,
     sleep: Callable[[float], None] = time.sleep,
+    tell: Callable[[], None] = lambda: None,
 ) -> httpx.Response:
     """The answer of ``send``, which is called again after a broken connection or a 5xx, once for each pause.
 
-    A server's ``Retry-After`` lengthens the pause, to 5 seconds at most. Raises httpx.HTTPError after the last try.
+    A server's ``Retry-After`` lengthens the pause, to 5 seconds at most; ``tell`` is called before each. Raises
+    httpx.HTTPError after the last try.
     """
     for pause_s in pauses_s:
         try:
             response = send()
         except httpx.TransportError:
+            tell()
             sleep(pause_s)
             continue
         if response.status_code < 500:
             return response
+        tell()
         sleep(max(pause_s, _asked_for(response)))
     return send()
 
