@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jobstore.errors import IllegalTransitionError
 from jobstore.job import JobState
 
 _S = JobState
@@ -31,13 +30,6 @@ TRANSITIONS: dict[JobState, dict[JobState, str]] = {
     _S.SUCCEEDED: {},
     _S.CANCELED: {},
 }
-
-
-def check_transition(current: JobState, target: JobState) -> None:
-    """Raise IllegalTransitionError unless a job may go from ``current`` to ``target``."""
-    if target not in TRANSITIONS[current]:
-        allowed = ", ".join(TRANSITIONS[current]) or "nothing: it is final"
-        raise IllegalTransitionError(f"a job that is {current} can't become {target}; allowed: {allowed}")
 
 
 def sources_of(target: JobState) -> tuple[JobState, ...]:
