@@ -9,7 +9,7 @@ CREATE TABLE lane (
     tenants    integer NOT NULL DEFAULT 1,
     served_at  timestamptz
 ) WITH (fillfactor = 50);
-INSERT INTO lane (name, virtual_s) SELECT DISTINCT lane, extract(epoch FROM clock_timestamp()) FROM job;
+INSERT INTO lane (name, virtual_s) SELECT lane, extract(epoch FROM statement_timestamp()) FROM job GROUP BY lane;
 
 DROP INDEX job_queue, job_mates, job_newest, job_by_key;
 ALTER TABLE job
