@@ -111,8 +111,10 @@ class JobStream:
         """The durable events that the client has not seen."""
         if self._ended:
             return []
-        events = await self._services.store.events(self._job.id, self._after)
-        self._job = await self._services.store.get(self._job.id)
+        store, job_id, after = self._services.store, self._job.id, self._after
+        # First the events: the job is then at least as far as they tell.
+        events = await self._services.shared.read((job_id, after), lambda: store.events(job_id, after))
+        self._job = await self._services.shared.read(job_id, lambda: store.get(job_id))
         self._ended = self._job.state.terminal and (not events or events[-1].kind == "done")
         return [*self._durable(events)]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from api.backpressure import Backpressure
 from api.keyring import KeyRing
 from api.live import LiveProgress
+from api.sharing import SharedReads
 from api.tail import Tail
 from jobstore.live import Bell
 from jobstore.outputs import Outputs
@@ -28,6 +29,7 @@ class Services:
     keys: KeyRing
     backpressure: Backpressure
     heartbeat_s: float = 15.0
+    shared: SharedReads = field(default_factory=SharedReads)
 
     def ring(self, lanes: Iterable[str]) -> None:
         """One bell for each of the lanes named, as often as it is named."""
