@@ -82,7 +82,11 @@ def _compare(picture: Picture, size: int) -> None:
 
 
 class ObjectOutputs:
-    """Outputs on any store of obstore."""
+    """Outputs on any store of obstore.
+
+    Its calls are made in threads, not through its coroutines: the threads of its own that these leave behind abort the
+    interpreter now and then when it ends soon after one.
+    """
 
     def __init__(self, store: LocalStore | S3Store) -> None:
         self._store = store
@@ -91,12 +95,14 @@ class ObjectOutputs:
 
     async def put(self, key: str, data: bytes, media_type: str) -> None:
         options: dict[str, Any] = {"attributes": {"Content-Type": media_type}} if self._attributes else {}
-        await obstore.put_async(self._store, check_key(key), data, **options)
+        await asyncio.to_thread(obstore.put, self._store, check_key(key), data, **options)
 
     async def get(self, key: str) -> bytes:
+        def read() -> bytes:
+            return bytes(obstore.get(self._store, check_key(key)).bytes())
+
         try:
-            found = await obstore.get_async(self._store, check_key(key))
-            return bytes(await found.bytes_async())
+            return await asyncio.to_thread(read)
         except FileNotFoundError as error:
             raise OutputNotFoundError(f"nothing lies under {key}") from error
 
@@ -105,19 +111,20 @@ class ObjectOutputs:
 
     async def size(self, key: str) -> int | None:
         try:
-            return int((await obstore.head_async(self._store, check_key(key)))["size"])
+            return int((await asyncio.to_thread(obstore.head, self._store, check_key(key)))["size"])
         except FileNotFoundError:
             return None
 
     async def walk(self, prefix: str, older_than_s: float) -> AsyncIterator[Sequence[str]]:
         before = datetime.now(UTC) - timedelta(seconds=older_than_s)
-        async for batch in obstore.list(self._store, prefix, chunk_size=1000):
+        batches = iter(obstore.list(self._store, prefix, chunk_size=1000))
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             yield [found["path"] for found in batch if found["last_modified"] < before]
 
     async def delete(self, keys: Sequence[str]) -> None:
         async def remove(key: str) -> None:
             try:
-                await obstore.delete_async(self._store, check_key(key))
+                await asyncio.to_thread(obstore.delete, self._store, check_key(key))
             except FileNotFoundError:
                 return
 
