@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
 from psycopg.types.json import Jsonb
 
 from jobstore.postgres.columns import Connection, every, one, sole
@@ -146,11 +147,11 @@ async def claim_by_rules(rows: PostgresRows, job_id: UUID, worker: Worker) -> Le
 
 async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
     """Note that the worker lives and what it measured, and read what it holds."""
-    await connection.execute(_SEEN, _seen(worker))
-    await connection.execute(_SERVED, _seen(worker))
+    seen = _seen(worker)
+    await connection.execute(_SEEN, seen)
+    await connection.execute(_SERVED, seen)
     if paces:
-        measured = [{name: getattr(pace, name) for name in pace.__struct_fields__} for pace in paces]
-        await connection.execute(_PACES, {"paces": Jsonb(measured)})
+        await connection.execute(_PACES, {"paces": Jsonb(msgspec.to_builtins(paces))})
     return tuple(HeldLease(**row) for row in await every(connection, _HELD, {"worker_id": worker.id}))
 
 

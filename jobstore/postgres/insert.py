@@ -19,13 +19,15 @@ SELECT least(greatest(%(image_steps)s * coalesce((
     ORDER BY abs(width::float8 * height - %(pixels)s::float8), seen_at DESC LIMIT 1
 ), %(usual_step_s)s::float8), %(least_s)s), %(most_s)s) AS expected_s
 """
-TAIL = f"""
+_TAIL = f"""
 SELECT start_tag + share_s FROM job
 WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL) AND lane = %(lane)s
   AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)
 ORDER BY start_tag DESC LIMIT 1
 """
-VIRTUAL = "SELECT virtual_s FROM lane WHERE name = %(lane)s"
+_VIRTUAL = "SELECT virtual_s FROM lane WHERE name = %(lane)s"
+START_TAG = f"SELECT greatest(coalesce(({_VIRTUAL}), 0), ({_TAIL})) AS start_tag"
+"""The end of what a key has in a lane, or the lane's clock."""
 
 INSERT_JOB = f"""
 INSERT INTO job (
@@ -43,7 +45,7 @@ SELECT
     CASE WHEN %(state)s IN ('running', 'succeeded') THEN c.now END, CASE WHEN %(state)s = 'succeeded' THEN c.now END,
     c.now + make_interval(secs => %(deadline_s)s)
 FROM (SELECT clock_timestamp() AS now) AS c, ({_EXPECTED}) AS e,
-     (SELECT greatest(coalesce(({VIRTUAL}), 0), ({TAIL})) AS start_tag) AS p
+     ({START_TAG}) AS p
 ON CONFLICT (fingerprint) WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
 DO NOTHING
 RETURNING *

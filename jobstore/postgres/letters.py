@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import msgspec
+
 from jobstore.postgres.columns import Connection, every
 from jobstore.protocol import RedriveFilter
 
@@ -21,6 +23,5 @@ ORDER BY finished_at, seq LIMIT %(limit)s
 
 async def letters(connection: Connection, where: RedriveFilter, limit: int) -> list[UUID]:
     """The failed and dead jobs that the filter names, those that ended first before others."""
-    arguments = {name: getattr(where, name) for name in RedriveFilter.__struct_fields__}
-    arguments |= {"states": list(where.states), "limit": limit}
+    arguments = msgspec.structs.asdict(where) | {"states": list(where.states), "limit": limit}
     return [row["id"] for row in await every(connection, _LETTERS, arguments)]

@@ -1,4 +1,4 @@
-"""Reading jobs: one, a page of them, or the dead letters that a filter names."""
+"""Reading jobs: one, or a page of them."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from jobstore.job import JobEvent, Picture
 from jobstore.ledger import Balance, UsageRow
 from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.protocol import ApiKey, CachedPictures
-from jobstore.rules.rows import Row, trimmed
+from jobstore.rules.rows import Row, to_usage, trimmed
 
 _KEY = "SELECT id, name, admin, hint, created_at, revoked_at, weight FROM api_key "
 _INSERT_KEY = """
@@ -103,7 +103,4 @@ async def usage(connection: Connection, job_id: UUID) -> tuple[UsageRow, ...]:
     """A job's rows of the ledger."""
     query = f"SELECT {', '.join(UsageRow.__struct_fields__)} FROM usage WHERE job_id = %(id)s ORDER BY seq"
     found = await every(connection, query, {"id": job_id})
-    return tuple(msgspec.convert({**row, **{name: trimmed(row[name]) for name in _AMOUNTS}}, UsageRow) for row in found)
-
-
-_AMOUNTS = ("gpu_seconds", "price", "charged")
+    return tuple(to_usage(row) for row in found)

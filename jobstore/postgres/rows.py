@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from jobstore.job import NewJob, Picture
 from jobstore.postgres import sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
-from jobstore.postgres.insert import INSERT_JOB, TAIL, VIRTUAL, arguments_of
+from jobstore.postgres.insert import INSERT_JOB, START_TAG, arguments_of
 from jobstore.postgres.letters import letters
 from jobstore.protocol import RedriveFilter
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
@@ -30,7 +30,6 @@ _RESTORE = """
 WITH gone AS (DELETE FROM job_archive WHERE id = %(id)s RETURNING *)
 INSERT INTO job OVERRIDING SYSTEM VALUE SELECT * FROM gone RETURNING *
 """
-_PLACE = f"SELECT greatest(coalesce(({VIRTUAL}), 0), ({TAIL})) AS start_tag"
 _CACHE = """
 INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
 VALUES (%(fingerprint)s, %(seedless_fingerprint)s, %(pictures)s)
@@ -130,7 +129,7 @@ class PostgresRows:
         return await one(self.connection, _RESTORE, {"id": job_id})
 
     async def place(self, job: Row) -> Place:
-        found = await sole(self.connection, _PLACE, {"lane": job["lane"], "key_id": job["key_id"]})
+        found = await sole(self.connection, START_TAG, {"lane": job["lane"], "key_id": job["key_id"]})
         offset_s = job["rank_at"] - job["start_tag"]
         return Place(start_tag=found["start_tag"], rank_at=found["start_tag"] + offset_s)
 

@@ -145,7 +145,7 @@ async def succeed_leader(rows: Rows, leader: Row, followers: Sequence[Row]) -> t
     if rendering and not alike:
         leader = {**leader, "lease_token": None, "worker_id": None, "attempts": max(leader["attempts"] - 1, 0)}
         followers = await move(rows, followers, JobState.QUEUED, reason="render of another format")
-    heir = next((row for row in followers if rendering and alike and row["id"] == alike[0]["id"]), followers[0])
+    heir = alike[0] if rendering and alike else followers[0]
     taken = await write(rows, [heir], lambda job: _inheritance(job, leader))
     others = [row for row in followers if row["id"] != heir["id"]]
     await write(rows, others, lambda _: {"leader_id": heir["id"]})

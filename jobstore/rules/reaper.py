@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -57,16 +58,14 @@ async def stage(rows: Rows, limit: int) -> Swept:
     due = await rows.lock_due(limit)
     for job in due:
         # A job that was put off is tried again in its old place. One that comes in now stands behind what its key has.
-        fresh = job["started_at"] is None
-        place = await rows.place(job) if fresh else Place(start_tag=job["start_tag"], rank_at=job["rank_at"])
-        columns = {"start_tag": place.start_tag, "rank_at": place.rank_at}
+        place = await rows.place(job) if job["started_at"] is None else None
         jobs = [job, *await followers_of(rows, job)]
-        await move(rows, jobs, JobState.QUEUED, also=partial(_placed, columns), reason="due")
+        await move(rows, jobs, JobState.QUEUED, also=partial(_placed, place), reason="due")
     return Swept(ring=tuple(job["lane"] for job in due), staged=len(due))
 
 
-def _placed(columns: Columns, job: Row) -> Columns:
-    return columns if job["leader_id"] is None else {}
+def _placed(place: Place | None, job: Row) -> Columns:
+    return dataclasses.asdict(place) if place is not None and job["leader_id"] is None else {}
 
 
 async def ring_again(rows: Rows, after_s: float, limit: int) -> Swept:
@@ -119,11 +118,5 @@ def _counted(job: Row) -> Columns:
 
 def together(parts: Sequence[Swept]) -> Swept:
     """The sum of sweeps."""
-    return Swept(
-        ring=tuple(lane for part in parts for lane in part.ring),
-        rescued=sum(part.rescued for part in parts),
-        dead=sum(part.dead for part in parts),
-        expired=sum(part.expired for part in parts),
-        staged=sum(part.staged for part in parts),
-        canceled=sum(part.canceled for part in parts),
-    )
+    counts = {name: sum(getattr(part, name) for part in parts) for name in Swept.__struct_fields__ if name != "ring"}
+    return Swept(ring=tuple(lane for part in parts for lane in part.ring), **counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from uuid import UUID
@@ -149,8 +150,7 @@ def _afresh(place: Place, job: Row) -> Columns:
         "start_by": None,
         "deadline_at": None,
         "attempts_allowed": job["attempts"] + job["max_attempts"],
-        "start_tag": place.start_tag,
-        "rank_at": place.rank_at,
+        **dataclasses.asdict(place),
         "reserved": job["price"],
     }
 

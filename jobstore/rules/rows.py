@@ -12,6 +12,7 @@ from uuid import UUID
 import msgspec
 
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture
+from jobstore.ledger import UsageRow
 from jobstore.protocol import RedriveFilter
 
 Row = dict[str, Any]
@@ -165,6 +166,12 @@ def to_job(
         queue_position=position,
         eta_s=eta_s,
     )
+
+
+def to_usage(row: Row) -> UsageRow:
+    """The ledger's row of a row."""
+    amounts = {name: trimmed(row[name]) for name in ("gpu_seconds", "price", "charged")}
+    return msgspec.convert(row | amounts, UsageRow)
 
 
 def trimmed(amount: Decimal) -> Decimal:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from jobstore.job import JobState
 from jobstore.protocol import RedriveFilter
@@ -21,8 +22,6 @@ ORDER BY finished_at, seq LIMIT :limit
 
 async def letters(database: Database, where: RedriveFilter, limit: int) -> list[UUID]:
     """The failed and dead jobs that the filter names, those that ended first before others."""
-    values: dict[str, Any] = {
-        name: getattr(where, name) for name in RedriveFilter.__struct_fields__ if name != "states"
-    }
+    values = msgspec.structs.asdict(where)
     values |= {state.value: state if state in where.states else None for state in (JobState.FAILED, JobState.DEAD)}
     return [row["id"] for row in await database.every(_LETTERS, values | {"limit": limit})]

@@ -1,4 +1,4 @@
-"""Reading jobs: one, a page of them, where they stand, or the dead letters that a filter names."""
+"""Reading jobs: one, a page of them, and where they stand in the queue."""
 
 from __future__ import annotations
 

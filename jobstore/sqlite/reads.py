@@ -11,12 +11,11 @@ from jobstore.ids import uuid7
 from jobstore.job import JobEvent, Picture
 from jobstore.ledger import Balance, UsageRow
 from jobstore.protocol import ApiKey, CachedPictures
-from jobstore.rules.rows import Row, trimmed
+from jobstore.rules.rows import Row, to_usage, trimmed
 from jobstore.sqlite.database import Database, now
 
 _EVENT = "SELECT seq, job_id, kind, data, at FROM job_event"
 _KEY = "SELECT id, name, admin, hint, created_at, revoked_at, weight FROM api_key"
-_AMOUNTS = ("gpu_seconds", "price", "charged")
 
 
 async def events(database: Database, job_id: UUID, after: int) -> tuple[JobEvent, ...]:
@@ -82,7 +81,7 @@ async def usage(database: Database, job_id: UUID) -> tuple[UsageRow, ...]:
     """A job's rows of the ledger."""
     names = ", ".join(UsageRow.__struct_fields__)
     found = await database.every(f"SELECT {names} FROM usage WHERE job_id = :id ORDER BY seq", {"id": job_id})
-    return tuple(msgspec.convert({**row, **{name: trimmed(row[name]) for name in _AMOUNTS}}, UsageRow) for row in found)
+    return tuple(to_usage(row) for row in found)
 
 
 def _to_key(row: Row) -> ApiKey:
