@@ -6,7 +6,7 @@ import asyncio
 import time
 from decimal import Decimal
 
-from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress
+from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress, Watch
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError, ModelUnavailableError
 from actors.found import find_finish
 from actors.leases import HeldJob
@@ -131,7 +131,7 @@ async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderRe
             )
         )
 
-    handle = parts.engine.submit(request, on_progress)
+    handle = parts.engine.submit(request, Watch(on_progress=on_progress))
     held.attach(handle)
     waiting = asyncio.ensure_future(asyncio.wrap_future(handle.future))
     while not waiting.done():

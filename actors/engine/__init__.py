@@ -2,6 +2,6 @@
 
 from actors.engine.engine import Engine, Limits
 from actors.engine.errors import EngineError
-from actors.engine.request import Handle, RenderRequest, RenderResult, StepProgress
+from actors.engine.request import Handle, RenderRequest, RenderResult, StepProgress, Watch
 
-__all__ = ["Engine", "EngineError", "Handle", "Limits", "RenderRequest", "RenderResult", "StepProgress"]
+__all__ = ["Engine", "EngineError", "Handle", "Limits", "RenderRequest", "RenderResult", "StepProgress", "Watch"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from actors.engine.errors import ModelUnavailableError
@@ -63,6 +66,35 @@ def choose_dtype(model: ModelSettings, device: Device) -> torch.dtype:
         name = "bfloat16" if device.kind == "cuda" else "float32"
     dtype: torch.dtype = getattr(torch, name)
     return dtype
+
+
+@contextmanager
+def other_stream(device: Device, *used: torch.Tensor) -> Iterator[None]:
+    """Work of the calling thread on a CUDA stream of its own, after what the engine's stream was given so far.
+
+    ``used`` are tensors of the engine's stream that are read inside; they must not be reused before. Elsewhere it does
+    nothing. Leaves once the work is done.
+    """
+    if device.kind != "cuda":
+        yield
+        return
+    import torch
+
+    stream = _side_stream(device.place)
+    stream.wait_stream(torch.cuda.default_stream(device.place))
+    for tensor in used:
+        tensor.record_stream(stream)
+    with torch.cuda.stream(stream):
+        yield
+    stream.synchronize()
+
+
+@cache
+def _side_stream(place: str) -> torch.cuda.Stream:
+    import torch
+
+    stream: torch.cuda.Stream = torch.cuda.Stream(place)  # type: ignore[no-untyped-call]
+    return stream
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ import structlog
 from actors.engine.admission import Admission
 from actors.engine.errors import EngineError, EngineStoppedError, OutOfMemoryError
 from actors.engine.progress import ImageProgress
-from actors.engine.request import Handle, RenderRequest, RenderResult, StepProgress
+from actors.engine.request import NOBODY, Handle, RenderRequest, RenderResult, StepProgress, Watch
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
@@ -69,12 +69,12 @@ class Engine:
         """
         return self._ready.result(timeout).label
 
-    def submit(self, request: RenderRequest, on_progress: Callable[[StepProgress], None] | None = None) -> Handle:
+    def submit(self, request: RenderRequest, watch: Watch = NOBODY) -> Handle:
         """Take a request in; its handle's future will hold the pictures or one of EngineError's kinds.
 
-        ``on_progress`` is called on the engine's thread and must return at once. Raises EngineStoppedError.
+        Raises EngineStoppedError.
         """
-        handle = Handle(request, on_progress)
+        handle = Handle(request, watch)
         if not self.busy:
             self._touch()  # an engine that was idle has not been silent
         self._admission.put(handle)
@@ -198,9 +198,9 @@ class Engine:
 
 
 def _tell(handle: Handle, progress: StepProgress) -> None:
-    if handle.on_progress is None:
+    if handle.watch.on_progress is None:
         return
     try:
-        handle.on_progress(progress)
+        handle.watch.on_progress(progress)
     except Exception:  # a listener's fault must not cost the render
         _log.exception("progress listener failed", action="engine.listener_failed")

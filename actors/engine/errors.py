@@ -6,11 +6,12 @@ from __future__ import annotations
 class EngineError(Exception):
     """The root of the engine's errors; ``code`` is stable and for programs.
 
-    ``device_seconds`` is what the device had spent on the request by then.
+    ``device_seconds`` is what the device had spent on the request by then, ``checkpoint`` what it can go on from.
     """
 
     code = "render_failed"
     device_seconds = 0.0
+    checkpoint: bytes | None = None
 
 
 class CanceledError(EngineError):
@@ -53,3 +54,9 @@ class EngineStoppedError(EngineError):
     """The engine was stopped before the request was rendered."""
 
     code = "engine_stopped"
+
+
+class CheckpointError(EngineError):
+    """A checkpoint is damaged, or another request's; never seen outside the engine, which begins anew."""
+
+    code = "bad_checkpoint"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
+from actors.engine.arguments import adapter_of, text_length
 from actors.engine.errors import InvalidRequestError
-from actors.engine.families import adapter_of, text_length
 from actors.engine.request import RenderRequest
-from actors.engine.shelf import LoadedModel
+from safelight.config import ModelSettings
 
 
 def check_text(request: RenderRequest) -> None:
@@ -19,12 +20,25 @@ def check_text(request: RenderRequest) -> None:
             raise InvalidRequestError(f"{name} is not valid Unicode: it holds a lone surrogate") from error
 
 
-def length_warnings(request: RenderRequest, model: LoadedModel) -> tuple[str, ...]:
+def request_warnings(request: RenderRequest, pipeline: Any, settings: ModelSettings) -> tuple[str, ...]:
+    """What of the request's texts has no effect: a negative prompt that nothing reads, words beyond the limit."""
+    return (*negative_warnings(request, pipeline, settings), *length_warnings(request, pipeline, settings))
+
+
+def negative_warnings(request: RenderRequest, pipeline: Any, settings: ModelSettings) -> tuple[str, ...]:
+    """A warning where the model takes no negative prompt and the request has one."""
+    takes = settings.traits.negative_prompt and "negative_prompt" in inspect.signature(pipeline.__call__).parameters
+    if request.negative_prompt and not takes:
+        return ("the model takes no negative prompt; it had no effect",)
+    return ()
+
+
+def length_warnings(request: RenderRequest, pipeline: Any, settings: ModelSettings) -> tuple[str, ...]:
     """A warning for each text of the request that is longer than what the model's text encoder reads."""
-    tokenizer = getattr(model.pipeline, adapter_of(model.settings).tokenizer, None)
+    tokenizer = getattr(pipeline, adapter_of(settings).tokenizer, None)
     if not callable(tokenizer):
         return ()
-    limit = min(text_length(model.settings) or 2**31, getattr(tokenizer, "model_max_length", 2**31))
+    limit = min(text_length(settings) or 2**31, getattr(tokenizer, "model_max_length", 2**31))
     warnings = []
     for name in ("prompt", "negative_prompt"):
         tokens = count_tokens(tokenizer, getattr(request, name) or "")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from actors.engine.arguments import pipeline_arguments
 from actors.engine.devices import free_memory, is_out_of_memory
 from actors.engine.errors import EngineError, InvalidRequestError, OutOfMemoryError
-from actors.engine.families import pipeline_arguments
 from actors.engine.outputs import to_pictures
 from actors.engine.progress import ImageProgress
-from actors.engine.prompts import check_text, length_warnings
+from actors.engine.prompts import check_text, request_warnings
 from actors.engine.request import RenderRequest, RenderResult
 from actors.engine.shelf import LoadedModel
 
@@ -52,8 +52,8 @@ class _Render:
 def render(request: RenderRequest, model: LoadedModel, checkpoint: Checkpoint, progress: ImageProgress) -> RenderResult:
     """The request's pictures. Raises EngineError's kinds, among them whatever ``checkpoint`` returns."""
     check_text(request)
-    arguments, warnings = pipeline_arguments(request, model.settings, model.accepted)
-    warnings += length_warnings(request, model)
+    arguments = pipeline_arguments(request, model.settings, model.accepted)
+    warnings = request_warnings(request, model.pipeline, model.settings)
     started = time.perf_counter()
     try:
         images = _render_all(_Render(request, model, arguments, checkpoint, progress))
@@ -126,7 +126,7 @@ def _run_batch(render: _Render, seeds: Sequence[int]) -> list[Image]:
             raise
         # Before the first step these come from the pipeline's check of its arguments.
         raise InvalidRequestError(f"the model refuses the request: {error}") from error
-    return to_pictures(output, render.request.width, render.request.height)
+    return to_pictures(output.images, render.request.width, render.request.height)
 
 
 def _stop_if_asked(checkpoint: Checkpoint) -> None:

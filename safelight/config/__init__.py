@@ -4,6 +4,8 @@ from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
 from safelight.config.load import load_settings
 from safelight.config.settings import (
+    AdapterSettings,
+    EngineSettings,
     JobSettings,
     LimitSettings,
     LogSettings,
@@ -16,7 +18,9 @@ from safelight.config.settings import (
 
 __all__ = [
     "FAMILIES",
+    "AdapterSettings",
     "ConfigError",
+    "EngineSettings",
     "Family",
     "JobSettings",
     "LimitSettings",

@@ -52,6 +52,40 @@ class WorkerSettings(Base, frozen=True, kw_only=True):
     metrics_port: Port = 9091
 
 
+class EngineSettings(Base, frozen=True, kw_only=True):
+    """How the engine batches, compiles and uses memory. docs/engine.md explains each.
+
+    ``max_batch`` is how many pictures step together at most; ``open_groups`` how many batch keys take turns;
+    ``patience_s`` how long a request of another key waits before an open group takes no more in.
+    """
+
+    max_batch: Annotated[int, Meta(ge=1, le=256)] = 8
+    open_groups: Annotated[int, Meta(ge=1, le=16)] = 2
+    patience_s: Positive = 10.0
+    loaded_models: Annotated[int, Meta(ge=1, le=64)] = 2
+    embed_cache_mb: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
+    compile: Literal["auto", "off", "regional"] = "auto"  # auto: off on a CPU, where compiling takes a minute
+    graphs: Literal["auto", "off"] = "auto"
+    graphs_mb: Annotated[int, Meta(ge=0, le=1_000_000)] = 4096
+    memory: Literal["auto", "resident", "staged", "grouped"] = "auto"
+    knee: Literal["stored", "measure", "off"] = "stored"
+    preview_every: Annotated[int, Meta(ge=0, le=1000)] = 0  # denoising steps; 0: no previews
+    checkpoint_every_s: Positive | Literal["never"] = 30.0
+
+
+class AdapterSettings(Base, frozen=True, kw_only=True):
+    """A LoRA adapter that requests may name: ``[models.NAME.adapters.ADAPTER]``.
+
+    ``path`` is a safetensors file, a folder that holds one, or a hub id; ``weight`` what a request gets
+    that names none.
+    """
+
+    path: str
+    file: str | None = None  # the file's name in a folder or a hub repository of several
+    weight: Annotated[float, Meta(ge=-10, le=10)] = 1.0
+    revision: str = ""
+
+
 class JobSettings(Base, frozen=True, kw_only=True):
     """Limits and defaults that hold for every job."""
 
@@ -124,6 +158,10 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     max_sequence_length: Annotated[int, Meta(ge=1, le=4096)] | None = None
     price: str = "0"
     aliases: tuple[Name, ...] = ()
+    adapters: dict[Name, AdapterSettings] = field(default_factory=dict)
+    quantize: Literal["none", "int8", "float8", "layerwise-float8"] = "none"
+    memory: Literal["auto", "resident", "staged", "grouped"] | None = None  # None: what [engine] says
+    max_batch: Annotated[int, Meta(ge=1, le=256)] | None = None
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
@@ -197,6 +235,7 @@ class Settings(Base, frozen=True, kw_only=True):
     default_model: str | None = None
     server: ServerSettings = field(default_factory=ServerSettings)
     worker: WorkerSettings = field(default_factory=WorkerSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from actors.engine import Engine, Limits, StepProgress
+from actors.engine import Engine, Limits, StepProgress, Watch
 from actors.engine.errors import EngineStoppedError, ModelUnavailableError
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
 
@@ -36,7 +36,7 @@ def test_hung_step_is_noticed_and_recovery_too() -> None:
             reached.set()
             noticed.wait(TIMEOUT_S)
 
-    handle = engine.submit(ask(), on_progress)
+    handle = engine.submit(ask(), Watch(on_progress=on_progress))
     assert reached.wait(TIMEOUT_S)
     poll = threading.Event()
     while not engine.hung:

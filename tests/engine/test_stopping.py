@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from actors.engine import Engine, Handle, RenderRequest, StepProgress
+from actors.engine import Engine, Handle, RenderRequest, StepProgress, Watch
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
 
@@ -23,7 +23,7 @@ def submit_held(
             reached.set()
             go_on.wait(TIMEOUT_S)
 
-    return engine.submit(request, on_progress), reached, go_on
+    return engine.submit(request, Watch(on_progress=on_progress)), reached, go_on
 
 
 def test_cancel_stops_at_the_next_step_and_the_next_picture_is_untouched(engine: Engine) -> None:
@@ -39,7 +39,7 @@ def test_cancel_stops_at_the_next_step_and_the_next_picture_is_untouched(engine:
     gate = threading.Event()
     blocker, reached, go_on = submit_held(engine, ask(), at_step=1)
     assert reached.wait(TIMEOUT_S)
-    handle = engine.submit(ask(steps=50), on_progress)
+    handle = engine.submit(ask(steps=50), Watch(on_progress=on_progress))
     go_on.set()
     gate.set()
     with pytest.raises(CanceledError) as caught:

@@ -49,10 +49,8 @@ def text_length(model: ModelSettings) -> int | None:
     return model.max_sequence_length or adapter_of(model).length
 
 
-def pipeline_arguments(
-    request: RenderRequest, model: ModelSettings, accepted: Collection[str]
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The keyword arguments of the pipeline's ``__call__`` without the generators, and what could not be passed on.
+def pipeline_arguments(request: RenderRequest, model: ModelSettings, accepted: Collection[str]) -> dict[str, Any]:
+    """The keyword arguments of the pipeline's ``__call__`` without the generators.
 
     ``accepted`` are the names that the pipeline takes. Raises ModelUnavailableError where it is not a pipeline that
     turns text into pictures.
@@ -75,11 +73,4 @@ def pipeline_arguments(
         "max_sequence_length": text_length(model),
     }
     arguments |= {name: value for name, value in optional.items() if value is not None and name in accepted}
-    return arguments, _warnings(request, model, accepted)
-
-
-def _warnings(request: RenderRequest, model: ModelSettings, accepted: Collection[str]) -> tuple[str, ...]:
-    takes_negative = "negative_prompt" in accepted and model.traits.negative_prompt
-    if request.negative_prompt and not takes_negative:
-        return ("the model takes no negative prompt; it had no effect",)
-    return ()
+    return arguments

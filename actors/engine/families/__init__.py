@@ -1,0 +1,22 @@
+"""Model families that step: each follows one diffusers pipeline, row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.engine.families.base import Family
+from actors.engine.families.flux import Flux
+
+if TYPE_CHECKING:
+    import torch
+
+    from safelight.config import ModelSettings
+
+# By the name of the pipeline's class, not by the settings' family: the class says what its parts are.
+_BY_PIPELINE: dict[str, type[Family]] = {"FluxPipeline": Flux}
+
+
+def family_of(pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> Family | None:
+    """The family that steps such a pipeline; None where there is none, and it is to be run whole."""
+    kind = _BY_PIPELINE.get(type(pipeline).__name__)
+    return None if kind is None else kind(pipeline, settings, device, dtype)

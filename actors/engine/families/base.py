@@ -1,0 +1,204 @@
+"""What a model family must tell so that its rows can be stepped: encode, draw, denoiser inputs, decode.
+
+A family adapts one kind of diffusers pipeline and follows that pipeline's ``__call__`` to the letter: the tests compare
+every family with its own pipeline. It keeps no state of requests.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from actors.engine.arguments import text_length
+from actors.engine.embeds import Embeds
+from actors.engine.request import RenderRequest
+from actors.engine.sampling import Sampler, own_scheduler
+from actors.engine.stepping import BatchKey, Row
+from safelight.config import ModelSettings
+
+Encode = Callable[[str], Embeds]
+"""Encodes one text, or finds it encoded; the tensors lie on the device, a batch of 1 in front."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class LatentRow(Row):
+    """A picture as latents. ``latents`` and all of ``conditions`` have a batch of 1 in front.
+
+    ``clean`` is what the scheduler last took for the latents without noise.
+    """
+
+    latents: torch.Tensor
+    sampler: Sampler
+    conditions: Embeds
+    guidance: float
+    clean: torch.Tensor | None = None
+
+    @property
+    def timestep(self) -> torch.Tensor:
+        """The timestep of the next evaluation; shape []."""
+        return self.sampler.timestep(self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Arguments of one pass of the denoiser: ``batched`` tensors have a row each, ``shared`` are the same for all."""
+
+    batched: dict[str, torch.Tensor]
+    shared: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the pass has."""
+        return len(next(iter(self.batched.values())))
+
+
+Forward = Callable[[Inputs], torch.Tensor]
+"""One pass of a denoiser: [rows, ...] of predictions. Raises whatever the device raises."""
+
+
+class Family(ABC):
+    """One kind of pipeline. Its pipeline, scheduler template and settings; no request's state.
+
+    ``device`` is torch's name of the place where the denoiser computes.
+    """
+
+    def __init__(self, pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> None:
+        """``pipeline`` stays the caller's: nothing is moved or changed here.
+
+        ``dtype`` is what the denoiser computes in; its weights may be stored in another.
+        """
+        self.pipeline = pipeline
+        self.settings = settings
+        self.device = torch.device(device)
+        self.dtype = dtype
+        self._scheduler = own_scheduler(pipeline.scheduler)
+
+    @property
+    @abstractmethod
+    def denoiser(self) -> torch.nn.Module:
+        """The transformer or UNet."""
+
+    @property
+    def sampler(self) -> str:
+        """The scheduler's name."""
+        return type(self._scheduler).__name__.removesuffix("Scheduler")
+
+    def use_scheduler(self, scheduler: Any) -> None:
+        """Sample with copies of this scheduler from now on."""
+        self._scheduler = own_scheduler(scheduler)
+
+    def guidance(self, request: RenderRequest) -> float:
+        """The request's guidance scale; where it has none, the pipeline's own default."""
+        if request.guidance is not None:
+            return request.guidance
+        parameter = inspect.signature(self.pipeline.__call__).parameters[self.guidance_argument]
+        return float(parameter.default or 0.0)
+
+    guidance_argument = "guidance_scale"
+
+    @property
+    def text_length(self) -> int:
+        """Tokens that every text is padded to; 0 where the tokenizer alone decides."""
+        return text_length(self.settings) or 0
+
+    def key(self, request: RenderRequest) -> BatchKey:
+        """The request's batch key. Raises InvalidRequestError on what the model can't render."""
+        return BatchKey(
+            model=request.model,
+            width=request.width,
+            height=request.height,
+            text_length=self.text_length,
+            guided=self.guided(request),
+            adapters=request.adapters,
+        )
+
+    @abstractmethod
+    def guided(self, request: RenderRequest) -> bool:
+        """Whether classifier-free guidance asks the denoiser twice a step."""
+
+    @abstractmethod
+    def encode(self, text: str) -> Embeds:
+        """What the text encoders make of one text; a batch of 1 in front of each tensor."""
+
+    @abstractmethod
+    def conditions(self, request: RenderRequest, encode: Encode) -> Embeds:
+        """All that a row's denoiser inputs need of the request beside latents and timestep; a batch of 1 in front."""
+
+    @abstractmethod
+    def draw(self, request: RenderRequest, generator: torch.Generator) -> torch.Tensor:
+        """The first noise, from a CPU generator, as the denoiser takes it and not scaled; a batch of 1 in front."""
+
+    @abstractmethod
+    def schedule(self, scheduler: Any, request: RenderRequest, latents: torch.Tensor) -> torch.Tensor:
+        """Set the scheduler's timesteps (on the CPU) for the request and give them: shape [evaluations]."""
+
+    @abstractmethod
+    def inputs(self, rows: Sequence[LatentRow]) -> tuple[Inputs, ...]:
+        """The passes of the denoiser for one step of these rows, whose keys are equal."""
+
+    @abstractmethod
+    def combine(self, outputs: Sequence[torch.Tensor], rows: Sequence[LatentRow]) -> torch.Tensor:
+        """One prediction a row of what the passes gave: [rows, ...]. Guidance happens here."""
+
+    @abstractmethod
+    def grid(self, latents: torch.Tensor, key: BatchKey) -> torch.Tensor:
+        """Latents [B, ...] of one key in rows and columns: [B, channels, height / 8, width / 8] or so."""
+
+    @abstractmethod
+    def decode_grid(self, grid: torch.Tensor) -> torch.Tensor:
+        """Pictures of a grid of any size: [B, 3, height, width], about -1…1. May run on another thread."""
+
+    def decode(self, latents: torch.Tensor, key: BatchKey) -> torch.Tensor:
+        """Pictures of latents [B, ...] of one key: [B, 3, height, width], about -1…1. May run on another thread."""
+        return self.decode_grid(self.grid(latents, key))
+
+    def extra_step_arguments(self, generator: torch.Generator) -> Mapping[str, Any]:  # noqa: ARG002
+        """What the family's pipeline passes to each step of the scheduler beside the tensors."""
+        return {}
+
+    def rows(self, request: RenderRequest, conditions: Embeds) -> list[LatentRow]:
+        """One row a seed, drawn from a CPU generator of its own."""
+        key, guidance = self.key(request), self.guidance(request)
+        return [self._row(request, seed, key, guidance, conditions) for seed in request.seeds]
+
+    def _row(self, request: RenderRequest, seed: int, key: BatchKey, guidance: float, conditions: Embeds) -> LatentRow:
+        generator = torch.Generator("cpu").manual_seed(seed)
+        latents = self.draw(request, generator)
+        scheduler = own_scheduler(self._scheduler)
+        timesteps = self.schedule(scheduler, request, latents)
+        sampler = Sampler(scheduler, timesteps, generator, extra=self.extra_step_arguments(generator))
+        sigma = getattr(scheduler, "init_noise_sigma", 1.0)
+        return LatentRow(
+            key=key,
+            steps=sampler.steps,
+            latents=latents if sigma == 1.0 else latents * sigma,
+            sampler=sampler,
+            conditions=conditions,
+            guidance=guidance,
+        )
+
+
+def stacked(rows: Sequence[LatentRow], name: str) -> torch.Tensor:
+    """One condition of all rows: [rows, ...]."""
+    return torch.cat([row.conditions[name] for row in rows])
+
+
+def latents_of(rows: Sequence[LatentRow]) -> torch.Tensor:
+    """The rows' latents, scaled as their schedulers want them: [rows, ...]."""
+    return torch.cat([row.sampler.scale(row.latents, row.step) for row in rows])
+
+
+def timesteps_of(rows: Sequence[LatentRow], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """The rows' timesteps: [rows], on the device."""
+    return torch.stack([row.timestep for row in rows]).to(device=device, dtype=dtype)
+
+
+def guided_sum(negative: torch.Tensor, positive: torch.Tensor, rows: Sequence[LatentRow]) -> torch.Tensor:
+    """Classifier-free guidance with a scale a row (https://arxiv.org/abs/2207.12598): [rows, ...]."""
+    scale = torch.tensor([row.guidance for row in rows], device=positive.device, dtype=positive.dtype)
+    return negative + scale.view(-1, *[1] * (positive.ndim - 1)) * (positive - negative)

@@ -1,0 +1,185 @@
+"""A model whose rows step together: a family's adapter and its denoiser's forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import torch
+
+from actors.engine.devices import Device, other_stream
+from actors.engine.embeds import EmbedCache, Embeds
+from actors.engine.families.base import Family, Inputs, LatentRow
+from actors.engine.observer import Observer, Unobserved
+from actors.engine.outputs import to_picture
+from actors.engine.previews import small_picture
+from actors.engine.prompts import check_text, request_warnings
+from actors.engine.resuming import restore_row, row_state
+from actors.engine.stepping import Adapters, Admitted, BatchKey, Row, RowState
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from actors.engine.request import RenderRequest
+
+
+class Places(Protocol):
+    """Where a model's parts lie while they are used: a memory plan (memory.py)."""
+
+    def encoding(self) -> AbstractContextManager[None]:
+        """The text encoders can be called inside."""
+
+    def decoding(self) -> AbstractContextManager[None]:
+        """The VAE can be called inside; entered on another thread than ``encoding``."""
+
+
+class Resident:
+    """Everything lies on the device all the time."""
+
+    def encoding(self) -> AbstractContextManager[None]:
+        """Nothing moves."""
+        return nullcontext()
+
+    def decoding(self) -> AbstractContextManager[None]:
+        """Nothing moves."""
+        return nullcontext()
+
+
+class Passes(Protocol):
+    """How a denoiser's forward pass is run: eager, compiled or from CUDA graphs (compiled/)."""
+
+    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
+        """One pass: [rows, ...]."""
+
+    def padding(self, rows: int, key: BatchKey) -> int:
+        """How many rows of no use such a pass is filled up with."""
+
+
+class Eager:
+    """A pass as torch runs it."""
+
+    def __init__(self, denoiser: torch.nn.Module) -> None:
+        self._denoiser = denoiser
+
+    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:  # noqa: ARG002
+        """One pass: [rows, ...]."""
+        output: torch.Tensor = self._denoiser(**inputs.batched, **inputs.shared, return_dict=False)[0]
+        return output
+
+    def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
+
+class AdapterSet(Protocol):
+    """The LoRA adapters of one pipeline (adapters.py)."""
+
+    def check(self, wanted: Adapters) -> None:
+        """Raise InvalidRequestError where one is not in the model's settings."""
+
+    def use(self, wanted: Adapters) -> None:
+        """Let these, and no others, act from now on. Loads them if need be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LatentModel:
+    """A loaded model as the loop sees it (``stepping.Stepper``)."""
+
+    name: str
+    family: Family
+    device: Device
+    embeds: EmbedCache
+    passes: Passes
+    limits: Callable[[BatchKey], int]
+    places: Places = field(default_factory=Resident)
+    adapters: AdapterSet | None = None
+    observer: Observer = field(default_factory=Unobserved)
+
+    def key(self, request: RenderRequest) -> BatchKey:
+        """The request's batch key. Raises InvalidRequestError on what the model can't render."""
+        check_text(request)
+        if self.adapters is not None:
+            self.adapters.check(request.adapters)
+        return self.family.key(request)
+
+    def limit(self, key: BatchKey) -> int:
+        """How many rows are worth stepping together."""
+        return self.limits(key)
+
+    @torch.no_grad()
+    def admit(self, request: RenderRequest) -> Admitted:
+        """Encode the prompt, draw the latents."""
+        self._use(request.adapters)
+        conditions = self.family.conditions(request, lambda text: self._encode(text, request.adapters))
+        rows = self.family.rows(request, conditions)
+        warnings = request_warnings(request, self.family.pipeline, self.family.settings)
+        return Admitted(rows=rows, warnings=warnings, sampler=self.family.sampler)
+
+    @torch.no_grad()
+    def step(self, rows: Sequence[Row]) -> int:
+        """One denoising step of all rows. No row has changed when it raises."""
+        latent = cast("Sequence[LatentRow]", rows)
+        key = latent[0].key
+        self._use(key.adapters)
+        outputs = [self.passes.run(inputs, key) for inputs in self.family.inputs(latent)]
+        predictions = self.family.combine(outputs, latent)
+        after = [
+            row.sampler.advance(predictions[index : index + 1], row.latents, row.step)
+            for index, row in enumerate(latent)
+        ]
+        for row, (latents, clean) in zip(latent, after, strict=True):
+            row.latents, row.clean = latents, clean
+            row.step += 1
+        return self.passes.padding(len(rows), key)
+
+    @torch.no_grad()
+    def finish(self, row: Row) -> Sequence[Image]:
+        """The row's picture, decoded on the calling thread's own stream."""
+        latent = cast("LatentRow", row)
+        with other_stream(self.device, latent.latents), self.places.decoding():
+            return [to_picture(self.family.decode(latent.latents, latent.key), latent.key.width, latent.key.height)]
+
+    def preview(self, row: Row) -> Callable[[], Image] | None:
+        """A call that makes a small picture of what the row has come to."""
+        latent = cast("LatentRow", row)
+        clean, key = latent.latents if latent.clean is None else latent.clean, latent.key
+
+        def make() -> Image:
+            with torch.no_grad(), other_stream(self.device, clean), self.places.decoding():
+                return small_picture(self.family, clean, key)
+
+        return make
+
+    def snapshot(self, row: Row) -> Callable[[], RowState] | None:
+        """A call that gives the row's state as it stands now."""
+        return row_state(cast("LatentRow", row))
+
+    @torch.no_grad()
+    def restore(self, row: Row, state: RowState) -> None:
+        """Let a fresh row go on from a state. Raises CheckpointError."""
+        restore_row(cast("LatentRow", row), state)
+
+    def drop(self, row: Row) -> None:
+        """Nothing is held for a row but its tensors."""
+
+    def _use(self, adapters: Adapters) -> None:
+        if self.adapters is not None:
+            self.adapters.use(adapters)
+
+    def _encode(self, text: str, adapters: Adapters) -> Embeds:
+        settings = self.family.settings
+        name = (settings.identity, settings.revision, str(self.family.dtype), adapters, self.family.text_length, text)
+
+        def encode() -> Embeds:
+            with self.places.encoding():
+                return self.family.encode(text)
+
+        embeds, hit = self.embeds.get(name, encode)
+        self.observer.embedded(self.name, hit=hit)
+        return {key: _placed(tensor, self.family.device) for key, tensor in embeds.items()}
+
+
+def _placed(tensor: Any, device: torch.device) -> Any:
+    return tensor.to(device)
