@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from safelight.config.adapters import located_adapters
 from safelight.config.digest import model_revision
 from safelight.config.errors import ConfigError
 from safelight.config.reading import parse_settings
@@ -24,7 +25,8 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
     """Settings from ``path``, ``SAFELIGHT_CONFIG`` or ``./safelight.toml``, with the environment's overrides.
 
     Paths inside the file are taken relative to the file, those of the environment relative to the working folder.
-    A model folder without a ``revision`` gets a digest of its content, so that other weights are another revision.
+    A model folder or an adapter's file without a ``revision`` gets a digest of its content, so that other weights are
+    another revision.
     Raises ConfigError.
     """
     file = path or (Path(environ["SAFELIGHT_CONFIG"]) if environ.get("SAFELIGHT_CONFIG") else Path(CONFIG_NAME))
@@ -104,6 +106,7 @@ def _with_models(settings: Settings, base: Path) -> Settings:
 
 
 def _located(model: ModelSettings, base: Path, key: str) -> ModelSettings:
+    model = msgspec.structs.replace(model, adapters=located_adapters(model.adapters, base, key.removesuffix(" model")))
     folder = base / Path(model.model).expanduser()
     if not folder.is_dir():
         if model.model.startswith((".", "/", "~")):
