@@ -9,6 +9,7 @@ from collections.abc import Callable
 from structlog.contextvars import bound_contextvars
 
 from actors.leases import HeldJob, Leases
+from actors.mates import preferred
 from actors.parts import Parts
 from actors.rendering import render_job
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler
@@ -33,7 +34,7 @@ class RenderActor:
         self._leases = leases
         self._settler = Settler(parts.store, leases, parts.bell)
         self._solitude = Solitude(parts.settings.worker.max_rescues)
-        self._slots = asyncio.Semaphore(parts.settings.worker.slots)
+        self._slots = asyncio.Semaphore(parts.settings.slots)
         self._draining = False
 
     @property
@@ -77,7 +78,8 @@ class RenderActor:
         if not await self._parts.gate.is_open():
             return None
         try:
-            return await self._parts.store.claim(self._parts.worker, (lane,))
+            prefer = preferred((held.lease.job for held in self._leases.held), lane, self._parts.settings)
+            return await self._parts.store.claim(self._parts.worker, (lane,), prefer)
         except Exception as error:  # the driver's errors differ by store; the sweeper rings again
             _log.warning("claim failed", action="render.claim_failed", error=type(error).__name__)
             return None

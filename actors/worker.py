@@ -136,7 +136,7 @@ class WorkerProcess:
         self._worker = self._start_worker()
 
     def _start_worker(self) -> dramatiq.Worker:
-        slots = self._settings.worker.slots
+        slots = self._settings.slots
         worker = dramatiq.Worker(
             self._broker,
             queues={queue_name(lane) for lane in self._settings.worker.lanes},

@@ -38,7 +38,7 @@ class WorkerSettings(Base, frozen=True, kw_only=True):
     """How a worker process takes jobs. ``lease_s`` is how long a silent worker keeps them."""
 
     lanes: tuple[Lane, ...] = ("default",)
-    slots: Annotated[int, Meta(ge=1, le=256)] = 2
+    slots: Annotated[int, Meta(ge=1, le=256)] | Literal["auto"] = "auto"  # auto: a full batch, and two that wait
     device: str = "auto"
     beat_s: Positive = 1.0
     lease_s: Positive = 15.0
@@ -84,6 +84,12 @@ class AdapterSettings(Base, frozen=True, kw_only=True):
     file: str | None = None  # the file's name in a folder or a hub repository of several
     weight: Annotated[float, Meta(ge=-10, le=10)] = 1.0
     revision: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str | None, str]:
+        """What the adapter is, wherever it lies: its hub id or last name, its file there, its revision."""
+        path = self.path.rstrip("/")
+        return (path.rsplit("/", 1)[-1] if path.startswith("/") else path), self.file, self.revision
 
 
 class JobSettings(Base, frozen=True, kw_only=True):
@@ -162,6 +168,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     quantize: Literal["none", "int8", "float8", "layerwise-float8"] = "none"
     memory: Literal["auto", "resident", "staged", "grouped"] | None = None  # None: what [engine] says
     max_batch: Annotated[int, Meta(ge=1, le=256)] | None = None
+    fps: Annotated[int, Meta(ge=1, le=120)] = 16  # of a video pipeline's frames
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
@@ -247,6 +254,14 @@ class Settings(Base, frozen=True, kw_only=True):
         if name in self.models:
             return name, self.models[name]
         return next(((own, model) for own, model in self.models.items() if name in model.aliases), None)
+
+    @property
+    def slots(self) -> int:
+        """How many jobs a worker holds at once: enough to fill the largest batch while two more come and go."""
+        if self.worker.slots != "auto":
+            return self.worker.slots
+        own = [model.max_batch or 0 for model in self.models.values() if model.lane in self.worker.lanes]
+        return min(256, max([self.engine.max_batch, *own]) + 2)
 
     @property
     def lanes(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ def worker(
         typer.Option(help="Lanes to serve, separated by commas.", show_default="[worker] lanes in the settings"),
     ] = None,
     slots: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Jobs to hold at once.", show_default="[worker] slots, 2")
+        int | None, typer.Option(min=1, max=256, help="Jobs to hold at once.", show_default="[worker] slots, auto")
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="cuda:0, mps, cpu or auto.", show_default="[worker] device, auto")
