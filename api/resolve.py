@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from api.adapters import resolve_adapters
 from api.problems import ProblemError, invalid
 from api.schemas import SubmitRequest
 from api.wording import plainly
@@ -21,6 +22,7 @@ from safelight.config import ModelSettings, Settings
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
 _START_LIMIT = timedelta(days=30)
 _RANDOM = random.SystemRandom()
+_PREVIEW_EVERY = 5  # denoising steps, where a submit asks for previews and neither it nor the settings say how often
 _DRAWN_LIMIT = 2**32  # what other tools take, and all that torch's generator on the CPU uses of a seed
 
 
@@ -43,6 +45,7 @@ def resolve(
         n=_at_most("n", submit.n, settings.jobs.max_images),
         steps=_at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps),
         guidance=model.default_guidance if submit.guidance is None else submit.guidance,
+        adapters=resolve_adapters(submit.adapters, name, model),
         seed=_RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit),
         priority=submit.priority,
         cache=_cache(submit, settings),
@@ -50,6 +53,7 @@ def resolve(
         deadline_s=_seconds("deadline_s", submit.deadline_s, settings),
         start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
         start_at=_start(submit.start_at),
+        previews=_previews(submit, settings),
     )
     _check_start(request)
     exact, seedless = fingerprints(request, model)
@@ -140,6 +144,15 @@ def _cache(submit: SubmitRequest, settings: Settings) -> CacheMode:
     if submit.cache is not None:
         return submit.cache
     return CacheMode(settings.jobs.seedless_cache if names_no_seed(submit) else settings.jobs.cache)
+
+
+def _previews(submit: SubmitRequest, settings: Settings) -> int:
+    """Denoising steps between two previews; 0 for none."""
+    if submit.previews is None:
+        return settings.engine.preview_every
+    if submit.previews is True:
+        return settings.engine.preview_every or _PREVIEW_EVERY
+    return int(submit.previews)
 
 
 def _at_most(field: str, value: int, limit: int) -> int:

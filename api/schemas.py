@@ -13,6 +13,10 @@ from safelight.config.settings import Lane, Name
 
 DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
 DimensionValue = Annotated[str, Meta(max_length=256)]
+Adapters = (
+    Annotated[dict[Name, Annotated[float, Meta(ge=-10, le=10)]], Meta(max_length=4)]
+    | Annotated[list[Name], Meta(max_length=4)]
+)
 Seed = int | Annotated[str, Meta(pattern=r"^(-1|0|[1-9][0-9]{0,15})$")]
 
 
@@ -22,7 +26,8 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``size`` is "WxH" in pixels. ``seed`` is 0 to 2^53-1, as a number or a string; absent, null or -1 draws one.
     ``cache``: ``use`` an earlier picture of the same request, ``any`` with whatever seed, ``refresh`` or ``off``.
     ``deadline_s`` bounds the time from acceptance to the end, ``start_deadline_s`` that to the first start, both in
-    seconds. ``start_at`` is RFC 3339 with a time zone.
+    seconds. ``start_at`` is RFC 3339 with a time zone. ``adapters`` are LoRA adapters of the model: names with weights,
+    or names alone. ``previews`` asks for small pictures of the render under way: yes or no, or every so many steps.
     """
 
     prompt: Annotated[str, Meta(min_length=1)]
@@ -32,6 +37,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     n: Annotated[int, Meta(ge=1, le=10)] = 1
     steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
     guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
+    adapters: Adapters | None = None
     seed: Seed | None = None
     priority: Annotated[int, Meta(ge=0, le=9)] = 5
     cache: CacheMode | None = None
@@ -40,6 +46,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     deadline_s: Annotated[float, Meta(gt=0)] | None = None
     start_deadline_s: Annotated[float, Meta(gt=0)] | None = None
     start_at: Annotated[datetime, Meta(tz=True)] | None = None
+    previews: bool | Annotated[int, Meta(ge=0, le=1000)] | None = None
 
 
 class RequestView(Struct, frozen=True, kw_only=True):
@@ -52,6 +59,7 @@ class RequestView(Struct, frozen=True, kw_only=True):
     n: int
     steps: int
     guidance: float | None
+    adapters: dict[str, float]
     seed: int
     priority: int
     cache: CacheMode
@@ -59,6 +67,16 @@ class RequestView(Struct, frozen=True, kw_only=True):
     deadline_s: float | None
     start_deadline_s: float | None
     start_at: datetime | None
+    previews: int
+
+
+class PreviewView(Struct, frozen=True, kw_only=True):
+    """A small approximate picture of image ``index`` after ``step`` of ``steps`` denoising steps, as a data URL."""
+
+    index: int
+    step: int
+    steps: int
+    image: str
 
 
 class ProgressView(Struct, frozen=True, kw_only=True):
@@ -194,6 +212,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     default_size: str
     default_steps: int
     negative_prompt: bool
+    adapters: tuple[str, ...]
     default: bool
 
 

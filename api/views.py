@@ -67,6 +67,7 @@ def model_list(settings: Settings) -> ModelList:
                 default_size=model.usual_size,
                 default_steps=model.default_steps,
                 negative_prompt=model.traits.negative_prompt,
+                adapters=tuple(sorted(model.adapters)),
                 default=name == settings.default_model,
             )
             for name, model in settings.models.items()
@@ -100,6 +101,7 @@ def _request_view(request: JobRequest) -> RequestView:
         n=request.n,
         steps=request.steps,
         guidance=request.guidance,
+        adapters=dict(request.adapters),
         seed=request.seed,
         priority=request.priority,
         cache=request.cache,
@@ -107,6 +109,7 @@ def _request_view(request: JobRequest) -> RequestView:
         deadline_s=request.deadline_s,
         start_deadline_s=request.start_deadline_s,
         start_at=request.start_at,
+        previews=request.previews,
     )
 
 

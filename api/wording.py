@@ -27,6 +27,8 @@ _RULES = {
     "seed": f"seed must be a whole number from 0 to {SEED_LIMIT - 1}, or -1 for a random one",
     **{field: f"{field} must be a time like 2026-01-31T12:00:00Z" for field in _TIMES},
     "states": "states must be one or both of dead and failed",
+    "adapters": "adapters must be names with weights from -10 to 10, or a list of names, 4 at most",
+    "previews": "previews must be true, false, or how many steps lie between two, 0 to 1000",
     "lane": "lane must be the name of a lane",
     "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",

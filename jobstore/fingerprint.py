@@ -13,8 +13,9 @@ from safelight.config import ModelSettings
 def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
     """The fingerprint of a resolved request, and the same without its seed (both SHA-256, hex).
 
-    In it: the model's id, revision, variant, dtype, family and family version, text length, the prompt to the letter,
-    size, steps, guidance, n and seed. Not in it: file format, priority, dimensions, deadline, the name a model goes by.
+    In it: the model's id, revision, variant, dtype, quantization, family and family version, text length, adapters with
+    their weights and what they are, the prompt to the letter, size, steps, guidance, n and seed. Not in it: file
+    format, priority, dimensions, deadline, previews, the name a model goes by.
     """
     look: dict[str, Any] = {
         "model": model.identity,
@@ -24,7 +25,7 @@ def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
         "family": model.traits.name,
         "family_version": model.traits.version,
         "max_sequence_length": model.max_sequence_length,
-        "adapters": [],
+        "adapters": _adapters(request, model),
         "prompt": request.prompt,
         "negative_prompt": request.negative_prompt,
         "width": request.width,
@@ -33,17 +34,40 @@ def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
         "guidance": None if request.guidance is None else float(request.guidance),
         "n": request.n,
     }
+    if model.quantize != "none":  # left out else: pictures that were rendered before there was such a thing stay known
+        look["quantize"] = model.quantize
     return _digest({**look, "seed": request.seed}), _digest(look)
 
 
 def batch_key(request: JobRequest, model: ModelSettings) -> str:
-    """What must be equal for two requests to share a forward pass, as a readable key (docs/engine.md)."""
-    return (
-        f"{model.identity}@{model.revision}:{model.dtype}:{request.width}x{request.height}:t{model.max_sequence_length}"
-    )
+    """What must be equal for two requests to share a forward pass, as a readable key (docs/engine.md).
+
+    The engine's own key, as far as it is known without the model. What is usual is not written, so that the keys of
+    jobs that wait stay what they are when there is something new to tell.
+    """
+    parts = [
+        f"{model.identity}@{model.revision}",
+        model.dtype,
+        f"{request.width}x{request.height}",
+        f"t{model.max_sequence_length}",
+    ]
+    if model.quantize != "none":
+        parts.append(model.quantize)
+    if model.traits.negative_prompt and request.guidance is not None and request.guidance <= 1:
+        parts.append("unguided")
+    parts += [f"{name}={weight:g}@{_digest(what)[:12]}" for name, weight, what in _adapters(request, model)]
+    return ":".join(parts)
 
 
-def _digest(value: dict[str, Any]) -> str:
+def _adapters(request: JobRequest, model: ModelSettings) -> list[list[Any]]:
+    """Each adapter's name, weight, and what the settings say it is: a name may come to mean another."""
+    return [
+        [name, float(weight), list(model.adapters[name].identity) if name in model.adapters else None]
+        for name, weight in request.adapters
+    ]
+
+
+def _digest(value: Any) -> str:
     """SHA-256 over canonical JSON (RFC 8785 in spirit: sorted keys, no blanks, UTF-8)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -74,8 +74,10 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     """A request as resolved: every parameter that a render needs, no default left open.
 
     ``width`` and ``height`` are in pixels; image ``i`` of ``n`` is drawn with seed ``(seed + i) mod 2^53``.
-    ``guidance`` None leaves the guidance scale to the pipeline. ``deadline_s`` bounds the time from submit to the end,
-    ``start_deadline_s`` that from submit to the first start, both in seconds.
+    ``guidance`` None leaves the guidance scale to the pipeline. ``adapters`` are LoRA adapters of the model's settings
+    by name, each with its weight, sorted by name. ``deadline_s`` bounds the time from submit to the end,
+    ``start_deadline_s`` that from submit to the first start, both in seconds. ``previews`` is how many denoising steps
+    lie between two previews, 0 for none.
     """
 
     model: str
@@ -86,6 +88,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     n: int = 1
     steps: int
     guidance: float | None = None
+    adapters: tuple[tuple[str, float], ...] = ()
     seed: int
     priority: int = 5
     cache: CacheMode = CacheMode.USE
@@ -93,6 +96,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     deadline_s: float | None = None
     start_deadline_s: float | None = None
     start_at: datetime | None = None
+    previews: int = 0
 
     @property
     def seeds(self) -> tuple[int, ...]:

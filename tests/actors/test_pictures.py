@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 
+import msgspec
 import pytest
 from PIL import Image
 
@@ -88,6 +89,10 @@ def test_infotext_in_full() -> None:
         "a fox\nNegative prompt: fog\nSteps: 8, Sampler: Euler, CFG scale: 3.5, Seed: 2, Size: 128x96, "
         "Model: scenes, Model hash: d63c9ade07, Version: safelight 0.1.0"
     )
+    assert "Adapters" not in text
+    inked = msgspec.structs.replace(request, adapters=(("ink", 0.5), ("mist", 1.0)))
+    inked_text = infotext(inked, seed=2, sampler="", revision="", version="0.1.0")
+    assert "CFG scale: 3.5, Adapters: ink=0.5 mist=1, Seed: 2" in inked_text
     assert "hash" not in infotext(request, seed=2, sampler="", revision="/srv/models/x", version="0.1.0")
 
 

@@ -27,6 +27,7 @@ from jobstore.pictures import encode
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import Finish, Lease, Settled, Worker
 from safelight.config import JobSettings, ModelSettings, ServerSettings, Settings
+from safelight.config.settings import AdapterSettings
 
 T = TypeVar("T")
 LIMIT_S = 20.0
@@ -37,6 +38,7 @@ SETTINGS = Settings(
         "scenes": ModelSettings(
             model="/models/scenes", family="flux", revision="r1", steps=8, guidance=0.0,
             sizes=("128x128", "64x64"), price="0.01", aliases=("shapes",),
+            adapters={"watercolor": AdapterSettings(path="/loras/w", weight=0.7), "ink": AdapterSettings(path="a/i")},
         ),
         "wide": ModelSettings(model="/models/wide", family="sdxl", revision="r1", lane="big", price="0.002"),
     },

@@ -37,6 +37,29 @@ def test_a_submit_is_a_ticket_that_names_every_default(site: Site, http: httpx.C
     assert job["queue"] == {"position": 1, "eta_s": None, "paused": False}
 
 
+def test_adapters_are_resolved(http: httpx.Client) -> None:
+    """Sorted, each with its weight: the request's own or the settings'; they are offered with their model."""
+    for wanted in (["watercolor", "ink"], {"watercolor": 0.7, "ink": 1}):
+        job = submit(http, adapters=wanted, seed=1)
+        assert list(job["request"]["adapters"].items()) == [("ink", 1.0), ("watercolor", 0.7)]
+        assert http.get(f"/v1/jobs/{job['id']}").json()["request"] == job["request"]
+    assert job["cache"] == "joined"
+    assert submit(http, adapters=["ink"], seed=1)["cache"] == "miss"
+    assert submit(http, adapters={"ink": -0.5}, seed=1)["request"]["adapters"] == {"ink": -0.5}
+    nothing: tuple[Any, ...] = (None, [], {})
+    assert [submit(http, adapters=none)["request"]["adapters"] for none in nothing] == [{}, {}, {}]
+    offered = {model["id"]: model["adapters"] for model in http.get("/v1/models").json()["data"]}
+    assert offered == {"scenes": ["ink", "watercolor"], "wide": []}
+    refused = http.post("/v1/jobs", json={"prompt": "x", "adapters": ["inc"]})
+    assert (refused.status_code, refused.json()["field"]) == (400, "adapters")
+
+
+def test_previews_are_resolved(http: httpx.Client) -> None:
+    """Yes, no, or so many steps; nothing said is what the settings say."""
+    told = [submit(http, previews=wanted)["request"]["previews"] for wanted in (None, False, True, 0, 2)]
+    assert told == [0, 0, 5, 0, 2]
+
+
 def test_pictures_are_served_with_their_digest(http: httpx.Client, worker: Driver) -> None:
     """Bytes, type, a strong ETag, and 304 for who has them already; each picture has a seed of its own."""
     job = submit(http, seed=5, n=2)

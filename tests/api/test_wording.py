@@ -14,6 +14,8 @@ from tests.api.test_jobs import submit
 _SEED = "seed must be a whole number from 0 to 9007199254740991, or -1 for a random one"
 _TIME = "start_at must be a time like 2026-01-31T12:00:00Z"
 _NAMES = "dimension names are 1 to 64 of a-z, 0-9, _ and -"
+_ADAPTERS = "adapters must be names with weights from -10 to 10, or a list of names, 4 at most"
+_PREVIEWS = "previews must be true, false, or how many steps lie between two, 0 to 1000"
 _VALUES = "dimension values are text of at most 256 characters"
 
 BODIES: list[tuple[dict[str, Any], str]] = [
@@ -46,6 +48,15 @@ BODIES: list[tuple[dict[str, Any], str]] = [
     ({"dimensions": {"team": "x" * 257}}, _VALUES),
     ({"dimensions": []}, "dimensions must be an object"),
     ({"dimensions": {f"d{i}": "" for i in range(17)}}, "dimensions must have at most 16 entries"),
+    *(
+        ({"adapters": wrong}, _ADAPTERS)
+        for wrong in ("ink", 3, ["i k"], [1], {"ink": "1"}, {"ink": 11}, {"ink": None}, {"": 1}, ["ink"] * 5)
+    ),
+    ({"adapters": ["inc"]}, "the model scenes has no adapter 'inc'; it has: ink, watercolor"),
+    ({"adapters": {"ink": 1, "inc": 1}}, "the model scenes has no adapter 'inc'; it has: ink, watercolor"),
+    ({"adapters": ["ink"], "model": "wide"}, "the model wide has no adapter 'ink'; it has none"),
+    ({"adapters": ["ink", "ink"]}, "adapters names one twice"),
+    *(({"previews": wrong}, _PREVIEWS) for wrong in ("yes", -1, 1001, 1.5)),
     ({"promt": "x"}, "there is no field 'promt'; did you mean 'prompt'?"),
     ({"webhook": "x"}, "there is no field 'webhook'"),
 ]

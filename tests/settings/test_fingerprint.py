@@ -10,8 +10,10 @@ import pytest
 from jobstore.fingerprint import batch_key, fingerprints
 from jobstore.job import CacheMode, JobRequest, PictureFormat
 from safelight.config import ModelSettings
+from safelight.config.settings import AdapterSettings
 
 MODEL = ModelSettings(model="a/b", family="flux", revision="r1")
+STYLED = msgspec.structs.replace(MODEL, adapters={"ink": AdapterSettings(path="c/d", revision="a1")})
 REQUEST = JobRequest(model="x", prompt="a cat", width=512, height=512, steps=8, guidance=3.5, seed=1)
 
 
@@ -26,6 +28,7 @@ REQUEST = JobRequest(model="x", prompt="a cat", width=512, height=512, steps=8, 
         {"guidance": 3.6},
         {"guidance": None},
         {"n": 2},
+        {"adapters": (("ink", 1.0),)},
     ],
 )
 def test_a_parameter_of_the_picture_changes_both(change: dict[str, Any]) -> None:
@@ -42,7 +45,15 @@ def test_the_seed_changes_the_first_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"revision": "r2"}, {"dtype": "float16"}, {"family": "sd3"}, {"variant": "fp16"}, {"model": "a/c"}]
+    "change",
+    [
+        {"revision": "r2"},
+        {"dtype": "float16"},
+        {"family": "sd3"},
+        {"variant": "fp16"},
+        {"model": "a/c"},
+        {"quantize": "int8"},
+    ],
 )
 def test_a_trait_of_the_model_changes_both(change: dict[str, Any]) -> None:
     """Other weights, other numbers, other code: another picture."""
@@ -52,7 +63,14 @@ def test_a_trait_of_the_model_changes_both(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"format": PictureFormat.JPEG}, {"priority": 9}, {"cache": CacheMode.ANY}, {"deadline_s": 5.0}, {"model": "y"}],
+    [
+        {"format": PictureFormat.JPEG},
+        {"priority": 9},
+        {"cache": CacheMode.ANY},
+        {"deadline_s": 5.0},
+        {"model": "y"},
+        {"previews": 3},
+    ],
 )
 def test_what_decides_no_pixel_changes_nothing(change: dict[str, Any]) -> None:
     """File format, priority, cache mode, deadline, and the name a model goes by."""
@@ -71,6 +89,65 @@ def test_the_batch_key_leaves_steps_and_seed_out() -> None:
         REQUEST, MODEL
     )
     assert batch_key(msgspec.structs.replace(REQUEST, width=256), MODEL) != batch_key(REQUEST, MODEL)
+
+
+def test_a_request_of_old_is_what_it_was() -> None:
+    """Pictures that were cached before adapters and quantization came are found, and jobs that waited are rendered."""
+    exact = "732297aab327483e4b26f033256560f2942bd762dfac353a99e67aa28a163d52"
+    seedless = "236da9f039530b835863ab5f72c815e147814451751123b6f7f25875622e8b66"
+    assert fingerprints(REQUEST, MODEL) == (exact, seedless)
+    assert batch_key(REQUEST, MODEL) == "a/b@r1:auto:512x512:tNone"
+    row = msgspec.to_builtins(REQUEST)
+    for name in ("adapters", "previews"):
+        del row[name]
+    assert msgspec.convert(row, JobRequest) == REQUEST
+
+
+@pytest.mark.parametrize(
+    "change", [{"path": "c/e"}, {"revision": "a2"}, {"file": "x.safetensors"}], ids=["path", "revision", "file"]
+)
+def test_an_adapter_is_more_than_its_name(change: dict[str, Any]) -> None:
+    """A name that comes to mean another adapter makes another picture, and shares no batch."""
+    inked = msgspec.structs.replace(REQUEST, adapters=(("ink", 0.5),))
+    other = msgspec.structs.replace(STYLED, adapters={"ink": msgspec.structs.replace(STYLED.adapters["ink"], **change)})
+    assert fingerprints(inked, STYLED) != fingerprints(inked, other)
+    assert batch_key(inked, STYLED) != batch_key(inked, other)
+
+
+def test_an_adapters_weight_counts_and_its_default_does_not() -> None:
+    """The weight that was resolved is the request's own; that of the settings may change later."""
+    inked = msgspec.structs.replace(REQUEST, adapters=(("ink", 0.5),))
+    heavier = msgspec.structs.replace(REQUEST, adapters=(("ink", 0.6),))
+    assert fingerprints(inked, STYLED) != fingerprints(heavier, STYLED)
+    assert batch_key(inked, STYLED) != batch_key(heavier, STYLED)
+    other = msgspec.structs.replace(STYLED.adapters["ink"], weight=2.0)
+    assert fingerprints(inked, STYLED) == fingerprints(inked, msgspec.structs.replace(STYLED, adapters={"ink": other}))
+
+
+def test_the_place_of_an_adapters_folder_changes_nothing() -> None:
+    """As with a model's."""
+    inked = msgspec.structs.replace(REQUEST, adapters=(("ink", 0.5),))
+    here, there = (
+        msgspec.structs.replace(MODEL, adapters={"ink": AdapterSettings(path=f"/{place}/ink", revision="a1")})
+        for place in ("here", "there")
+    )
+    assert fingerprints(inked, here) == fingerprints(inked, there)
+
+
+@pytest.mark.parametrize(
+    ("family", "guidance", "apart"),
+    [("sdxl", 1.0, True), ("sdxl", 0.0, True), ("sdxl", None, False), ("flux", 0.0, False), ("sd3", 1.5, False)],
+)
+def test_only_classifier_free_guidance_asks_twice(family: str, guidance: float | None, apart: bool) -> None:
+    """A row that is not guided has half the passes: it shares no batch with one that is."""
+    model = msgspec.structs.replace(MODEL, family=family)
+    changed = batch_key(msgspec.structs.replace(REQUEST, guidance=guidance), model)
+    assert (changed != batch_key(REQUEST, model)) == apart
+
+
+def test_quantized_weights_share_no_batch_with_others() -> None:
+    """They are another model."""
+    assert batch_key(REQUEST, msgspec.structs.replace(MODEL, quantize="float8")) != batch_key(REQUEST, MODEL)
 
 
 def test_seeds_count_up_and_wrap() -> None:

@@ -94,7 +94,8 @@ def details(job: Job, url: str) -> Table:
     table.add_column(overflow="fold")
     request = job["request"]
     rows: list[tuple[str, object]] = [("id", job["id"]), ("model", job["model"])]
-    rows += [(_TITLES.get(name, name), value) for name, value in request.items() if name != "model"]
+    shown = request | {"adapters": _pairs(request.get("adapters", {}))}
+    rows += [(_TITLES.get(name, name), value) for name, value in shown.items() if name != "model"]
     rows += [("cache", job["cache"]), ("attempts", job["attempts"]), ("dimensions", _pairs(job["dimensions"]))]
     rows += [("gpu seconds", job["cost"]["gpu_seconds"])]
     rows += [(name.replace("_", " "), job[name]) for name in ("created_at", "started_at", "finished_at")]
@@ -110,5 +111,5 @@ def details(job: Job, url: str) -> Table:
     return table
 
 
-def _pairs(dimensions: dict[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in dimensions.items())
+def _pairs(named: dict[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in named.items())

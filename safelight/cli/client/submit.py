@@ -25,6 +25,10 @@ def submit(
     n: Annotated[int | None, typer.Option("-n", "--n", help="How many pictures, 1 to 10.")] = None,
     steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
     guidance: Annotated[float | None, typer.Option(help="Guidance scale.")] = None,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option("--adapter", metavar="NAME[=WEIGHT]", help="A LoRA adapter of the model; may be repeated."),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="0 to 2^53-1; -1 or none draws one.")] = None,
     priority: Annotated[int | None, typer.Option(help="0 to 9, higher is sooner; 5 by default.")] = None,
     cache: Annotated[CacheMode | None, typer.Option(help="How to use earlier pictures.")] = None,
@@ -60,8 +64,12 @@ def submit(
         "start_deadline_s": start_deadline,
     }
     with reported():
-        fields |= {"dimensions": dimensions_of(dim or []), "start_at": time_of("--start-at", start_at)}
-        wanted = {name: value for name, value in fields.items() if value not in (None, {})}
+        fields |= {
+            "adapters": adapters_of(adapter or []),
+            "dimensions": dimensions_of(dim or []),
+            "start_at": time_of("--start-at", start_at),
+        }
+        wanted = {name: value for name, value in fields.items() if value not in (None, {}, [])}
         _run(wanted, url, key, wait=wait or output is not None, output=output, as_json=as_json)
 
 
@@ -75,6 +83,22 @@ def dimensions_of(pairs: list[str]) -> dict[str, str]:
         if name in found:
             raise RefusedError(f"--dim {name} is given twice")
         found[name] = value
+    return found
+
+
+def adapters_of(given: list[str]) -> dict[str, float] | list[str]:
+    """Adapters out of NAME=WEIGHT; a list where none has a weight. Raises RefusedError."""
+    names, weights = zip(*(text.partition("=")[::2] for text in given), strict=True) if given else ((), ())
+    if not any(weights):
+        return list(names)
+    if not all(weights):
+        raise RefusedError("--adapter: give every one a weight (NAME=WEIGHT), or none")
+    try:
+        found = {name: float(weight) for name, weight in zip(names, weights, strict=True)}
+    except ValueError as error:
+        raise RefusedError(f"--adapter: {error}") from None
+    if len(found) != len(names):
+        raise RefusedError("--adapter names one twice")
     return found
 
 
