@@ -17,6 +17,7 @@ from actors.engine.outputs import to_picture
 from actors.engine.previews import small_picture
 from actors.engine.prompts import check_text, request_warnings
 from actors.engine.resuming import restore_row, row_state
+from actors.engine.sampling import advance_rows
 from actors.engine.stepping import Adapters, Admitted, BatchKey, Row, RowState
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ class Passes(Protocol):
     def padding(self, rows: int, key: BatchKey) -> int:
         """How many rows of no use such a pass is filled up with."""
 
+    def idle(self) -> bool:
+        """Prepare a piece of what was wanted and not there; False where there is nothing."""
+
+    def release(self) -> bool:
+        """Give up what memory can be had back; False where there is none."""
+
 
 class Eager:
     """A pass as torch runs it."""
@@ -71,6 +78,14 @@ class Eager:
     def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
         """None."""
         return 0
+
+    def idle(self) -> bool:
+        """Nothing is to be prepared."""
+        return False
+
+    def release(self) -> bool:
+        """Nothing is held."""
+        return False
 
 
 class AdapterSet(Protocol):
@@ -125,11 +140,7 @@ class LatentModel:
         self._use(key.adapters)
         outputs = [self.passes.run(inputs, key) for inputs in self.family.inputs(latent)]
         predictions = self.family.combine(outputs, latent)
-        after = [
-            row.sampler.advance(predictions[index : index + 1], row.latents, row.step)
-            for index, row in enumerate(latent)
-        ]
-        for row, (latents, clean) in zip(latent, after, strict=True):
+        for row, (latents, clean) in zip(latent, advance_rows(latent, predictions), strict=True):
             row.latents, row.clean = latents, clean
             row.step += 1
         return self.passes.padding(len(rows), key)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from actors.engine.errors import CheckpointError
@@ -13,67 +14,117 @@ from actors.engine.stepping import RowState
 
 _GENERATOR = "generator"
 _LATENTS = "latents"
-_SCHEDULER = "scheduler."
-_PLAIN = (int, float, str, bool, type(None))
+_TIMESTEPS = "timesteps"
+_MEMORY = "memory"
+_SCHEDULER = "scheduler"
+_STEP_INDEX = "_step_index"
 
 
-def row_state(row: LatentRow) -> Callable[[], RowState]:
-    """A call that gives the row's state as it stands now.
+class _UnwritableError(Exception):
+    """A scheduler remembers something that is neither a tensor nor plain."""
+
+
+def row_state(row: LatentRow) -> Callable[[], RowState] | None:
+    """A call that gives the row's state as it stands now; None where its scheduler's memory can't be written down.
 
     A step replaces tensors and changes none in place, so that references taken now stay what they are; the copy to the
     CPU waits for the call.
     """
-    tensors = {_LATENTS: row.latents, _GENERATOR: row.sampler.generator.get_state()}
-    values: dict[str, Any] = {}
-    for name, value in _memory(row.sampler.scheduler):
-        (tensors if isinstance(value, torch.Tensor) else values)[_SCHEDULER + name] = value
-    step = row.step
+    sampler, step = row.sampler, row.step
+    tensors = {_LATENTS: row.latents, _TIMESTEPS: sampler.timesteps, _GENERATOR: sampler.generator.get_state()}
+    try:
+        memory = {name: _plain(value, f"{_MEMORY}.{name}", tensors) for name, value in sampler.memory().items()}
+    except _UnwritableError:
+        return None
+    values = {_SCHEDULER: type(sampler.scheduler).__name__, _MEMORY: memory}
 
     def state() -> RowState:
-        return RowState(step=step, tensors={name: tensor.cpu() for name, tensor in tensors.items()}, values=values)
+        return RowState(step=step, tensors={name: _own(tensor) for name, tensor in tensors.items()}, values=values)
 
     return state
 
 
 def restore_row(row: LatentRow, state: RowState) -> None:
-    """Let a fresh row go on from a state. Raises CheckpointError where the state isn't such a row's."""
-    latents = state.tensors.get(_LATENTS)
-    if latents is None or latents.shape != row.latents.shape or not 0 <= state.step <= row.steps:
-        raise CheckpointError("the checkpoint's latents are not those of such a picture")
+    """Let a row go on from a state. Raises CheckpointError where the state isn't such a row's, which stays as it was.
+
+    The state is not trusted: it sets nothing that a step of this scheduler would not.
+    """
     try:
-        row.sampler.generator.set_state(state.tensors[_GENERATOR])
-    except (KeyError, RuntimeError, TypeError) as error:
-        raise CheckpointError("the checkpoint's random numbers can't be taken up") from error
-    _remember(row.sampler.scheduler, {**state.tensors, **state.values}, row.latents.device)
-    row.latents = latents.to(row.latents)
-    row.step = state.step
+        latents, numbers, memory = _checked(row, state)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the checkpoint's rows are damaged: {type(error).__name__}") from error
+    row.sampler.remember(memory, numbers)
+    row.latents, row.clean, row.step = latents, None, state.step
 
 
-def _memory(scheduler: Any) -> Iterator[tuple[str, Any]]:
-    """All that a scheduler keeps between steps, flat: ``name`` or, of a list's items, ``name.index``."""
-    for name, value in vars(scheduler).items():
-        if name == "_internal_dict":
-            continue
-        if isinstance(value, list):
-            yield f"{name}.length", len(value)
-            for index, item in enumerate(value):
-                if isinstance(item, (torch.Tensor, *_PLAIN)):
-                    yield f"{name}.{index}", item
-        elif isinstance(value, (torch.Tensor, *_PLAIN)):
-            yield name, value
+def _checked(row: LatentRow, state: RowState) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
+    """Latents, the generator's state and the scheduler's memory. Raises whatever damage leads to."""
+    sampler, latents = row.sampler, state.tensors[_LATENTS]
+    alike = latents.shape == row.latents.shape and latents.is_floating_point()
+    if not alike or not 0 <= state.step <= row.steps:
+        raise CheckpointError("the checkpoint's latents are not those of such a picture")
+    if state.values[_SCHEDULER] != type(sampler.scheduler).__name__ or not torch.equal(
+        state.tensors[_TIMESTEPS], sampler.timesteps.cpu()
+    ):
+        raise CheckpointError("the checkpoint was made by another scheduler, or on its way through other steps")
+    numbers = state.tensors[_GENERATOR]
+    torch.Generator("cpu").set_state(numbers)  # raises where it is none
+    memory = {
+        name: _value(plain, state.tensors, row.latents)
+        for name, plain in state.values[_MEMORY].items()
+        if _is_memory(sampler.scheduler, name)
+    }
+    if hasattr(sampler.scheduler, _STEP_INDEX) and state.step and memory[_STEP_INDEX] != state.step:
+        raise CheckpointError("the checkpoint's scheduler has come to another step than its latents")
+    return latents.to(row.latents), numbers, memory
 
 
-def _remember(scheduler: Any, memory: Mapping[str, Any], device: torch.device) -> None:
-    for name, value in list(vars(scheduler).items()):
-        length = memory.get(f"{_SCHEDULER}{name}.length")
-        if isinstance(value, list) and isinstance(length, int):
-            items = (memory.get(f"{_SCHEDULER}{name}.{index}") for index in range(length))
-            setattr(scheduler, name, [_moved(item, device) for item in items])
-        elif _SCHEDULER + name in memory:
-            new = memory[_SCHEDULER + name]
-            # What it keeps of samples lies on the device; sigmas and timesteps stay where a fresh scheduler has them.
-            setattr(scheduler, name, _moved(new, value.device if isinstance(value, torch.Tensor) else device))
+def _is_memory(scheduler: Any, name: str) -> bool:
+    """Whether the name is an attribute of the object itself; raises where it is the class's, or the settings."""
+    if hasattr(type(scheduler), name) or name == "_internal_dict":
+        raise CheckpointError(f"a checkpoint can't set {name} of a scheduler")
+    return True
 
 
-def _moved(value: Any, device: torch.device) -> Any:
-    return value.to(device) if isinstance(value, torch.Tensor) else value
+def _plain(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
+    """What JSON holds of a value; its tensors go to ``tensors``, by names that begin with ``name``."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, torch.Tensor):
+        tensors[name] = value
+        return {"tensor": name}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        tensors[name] = torch.from_numpy(value.copy())
+        return {"array": name}
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return {"scalar": value.item(), "dtype": value.dtype.str}
+    if type(value) in (list, tuple):
+        items = [_plain(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
+        return {type(value).__name__: items}
+    if type(value) is dict and all(type(key) is str for key in value):
+        return {"dict": {key: _plain(item, f"{name}.{key}", tensors) for key, item in value.items()}}
+    raise _UnwritableError(name)
+
+
+def _value(plain: Any, tensors: Mapping[str, torch.Tensor], like: torch.Tensor) -> Any:
+    """What ``_plain`` was given. Samples lie where the latents ``like`` do; sigmas and timesteps stay on the CPU."""
+    if plain is None or type(plain) in (bool, int, float, str):
+        return plain
+    if "tensor" in plain:
+        tensor = tensors[plain["tensor"]]
+        if tensor.ndim and tensor.shape != like.shape:
+            raise CheckpointError("the checkpoint's scheduler remembers samples of another shape")
+        return tensor.to(like.device) if tensor.ndim else tensor
+    if "array" in plain:
+        return tensors[plain["array"]].numpy().copy()
+    if "scalar" in plain:
+        return np.dtype(plain["dtype"]).type(plain["scalar"])
+    if "dict" in plain:
+        return {key: _value(item, tensors, like) for key, item in plain["dict"].items()}
+    kind: type[list[Any]] | type[tuple[Any, ...]] = list if "list" in plain else tuple
+    return kind(_value(item, tensors, like) for item in plain[kind.__name__])
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy on the CPU with memory of its own: rows that stepped together share theirs."""
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)

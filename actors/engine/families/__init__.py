@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from actors.engine.families.base import Family
 from actors.engine.families.flux import Flux
+from actors.engine.families.qwen import QwenImage
+from actors.engine.families.sd3 import StableDiffusion3
+from actors.engine.families.unet import StableDiffusion, StableDiffusionXL
 
 if TYPE_CHECKING:
     import torch
@@ -13,7 +16,13 @@ if TYPE_CHECKING:
     from safelight.config import ModelSettings
 
 # By the name of the pipeline's class, not by the settings' family: the class says what its parts are.
-_BY_PIPELINE: dict[str, type[Family]] = {"FluxPipeline": Flux}
+_BY_PIPELINE: dict[str, type[Family]] = {
+    "FluxPipeline": Flux,
+    "QwenImagePipeline": QwenImage,
+    "StableDiffusion3Pipeline": StableDiffusion3,
+    "StableDiffusionPipeline": StableDiffusion,
+    "StableDiffusionXLPipeline": StableDiffusionXL,
+}
 
 
 def family_of(pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> Family | None:

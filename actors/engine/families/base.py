@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from actors.engine.arguments import text_length
+from actors.engine.arguments import pipeline_arguments, text_length
 from actors.engine.embeds import Embeds
+from actors.engine.errors import InvalidRequestError
 from actors.engine.request import RenderRequest
-from actors.engine.sampling import Sampler, own_scheduler
+from actors.engine.sampling import Sampler, on_device, own_scheduler
 from actors.engine.stepping import BatchKey, Row
 from safelight.config import ModelSettings
 
@@ -68,7 +69,7 @@ class Family(ABC):
     """
 
     def __init__(self, pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> None:
-        """``pipeline`` stays the caller's: nothing is moved or changed here.
+        """``pipeline`` is not moved, and not changed but where its class says so.
 
         ``dtype`` is what the denoiser computes in; its weights may be stored in another.
         """
@@ -77,11 +78,19 @@ class Family(ABC):
         self.device = torch.device(device)
         self.dtype = dtype
         self._scheduler = own_scheduler(pipeline.scheduler)
+        self._defaults = {
+            name: parameter.default for name, parameter in inspect.signature(pipeline.__call__).parameters.items()
+        }
 
     @property
     @abstractmethod
     def denoiser(self) -> torch.nn.Module:
-        """The transformer or UNet."""
+        """The transformer or UNet, called with ``Inputs``."""
+
+    @property
+    @abstractmethod
+    def size_multiple(self) -> int:
+        """Width and height are multiples of so many pixels."""
 
     @property
     def sampler(self) -> str:
@@ -92,22 +101,28 @@ class Family(ABC):
         """Sample with copies of this scheduler from now on."""
         self._scheduler = own_scheduler(scheduler)
 
+    def arguments(self, request: RenderRequest) -> dict[str, Any]:
+        """What the pipeline's ``__call__`` would be given for the request, and its own defaults of all else.
+
+        Raises InvalidRequestError on what it doesn't take.
+        """
+        return {**self._defaults, **pipeline_arguments(request, self.settings, self._defaults)}
+
     def guidance(self, request: RenderRequest) -> float:
         """The request's guidance scale; where it has none, the pipeline's own default."""
-        if request.guidance is not None:
-            return request.guidance
-        parameter = inspect.signature(self.pipeline.__call__).parameters[self.guidance_argument]
-        return float(parameter.default or 0.0)
+        return float(self.arguments(request)[self.guidance_argument] or 0.0)
 
     guidance_argument = "guidance_scale"
 
     @property
     def text_length(self) -> int:
-        """Tokens that every text is padded to; 0 where the tokenizer alone decides."""
-        return text_length(self.settings) or 0
+        """Tokens that a text is padded to or cut at; 0 where the tokenizer alone decides."""
+        default = self._defaults.get("max_sequence_length")
+        return 0 if default is None else text_length(self.settings) or int(default)
 
     def key(self, request: RenderRequest) -> BatchKey:
         """The request's batch key. Raises InvalidRequestError on what the model can't render."""
+        self.check(request)
         return BatchKey(
             model=request.model,
             width=request.width,
@@ -116,6 +131,21 @@ class Family(ABC):
             guided=self.guided(request),
             adapters=request.adapters,
         )
+
+    def check(self, request: RenderRequest) -> None:
+        """Raise InvalidRequestError on what the pipeline would refuse, and on sizes that it would round."""
+        given = {**self.arguments(request), "max_sequence_length": self.text_length or None}
+        parameters = inspect.signature(self.pipeline.check_inputs).parameters.values()
+        needed = {one.name: given.get(one.name) for one in parameters if one.default is one.empty or one.name in given}
+        try:
+            self.pipeline.check_inputs(**needed)
+        except (ValueError, TypeError) as error:
+            raise InvalidRequestError(f"the model refuses the request: {error}") from error
+        if request.width % self.size_multiple or request.height % self.size_multiple:
+            raise InvalidRequestError(
+                f"the model can't render {request.width}x{request.height}: "
+                f"width and height must be multiples of {self.size_multiple}"
+            )
 
     @abstractmethod
     def guided(self, request: RenderRequest) -> bool:
@@ -157,12 +187,21 @@ class Family(ABC):
         """Pictures of latents [B, ...] of one key: [B, 3, height, width], about -1…1. May run on another thread."""
         return self.decode_grid(self.grid(latents, key))
 
-    def extra_step_arguments(self, generator: torch.Generator) -> Mapping[str, Any]:  # noqa: ARG002
-        """What the family's pipeline passes to each step of the scheduler beside the tensors."""
-        return {}
+    def step_arguments(self, generator: torch.Generator) -> Mapping[str, Any]:
+        """What each step of the scheduler is given beside the tensors.
+
+        Some pipelines leave the generator out, and their schedulers then draw numbers that no seed decides: here a row
+        has its own in every family.
+        """
+        known = {"generator": generator, "eta": 0.0}
+        return {name: known[name] for name in inspect.signature(self._scheduler.step).parameters if name in known}
+
+    def noise_scale(self, scheduler: Any) -> Any:  # noqa: ARG002
+        """What the first noise is multiplied by, once the timesteps are set."""
+        return 1.0
 
     def rows(self, request: RenderRequest, conditions: Embeds) -> list[LatentRow]:
-        """One row a seed, drawn from a CPU generator of its own."""
+        """One row a seed, drawn from a CPU generator of its own. Raises InvalidRequestError on impossible steps."""
         key, guidance = self.key(request), self.guidance(request)
         return [self._row(request, seed, key, guidance, conditions) for seed in request.seeds]
 
@@ -170,13 +209,15 @@ class Family(ABC):
         generator = torch.Generator("cpu").manual_seed(seed)
         latents = self.draw(request, generator)
         scheduler = own_scheduler(self._scheduler)
-        timesteps = self.schedule(scheduler, request, latents)
-        sampler = Sampler(scheduler, timesteps, generator, extra=self.extra_step_arguments(generator))
-        sigma = getattr(scheduler, "init_noise_sigma", 1.0)
+        try:
+            timesteps = self.schedule(scheduler, request, latents)
+        except (ValueError, TypeError) as error:
+            raise InvalidRequestError(f"the model refuses the request: {error}") from error
+        sampler = Sampler(scheduler, timesteps, generator, extra=self.step_arguments(generator))
         return LatentRow(
             key=key,
             steps=sampler.steps,
-            latents=latents if sigma == 1.0 else latents * sigma,
+            latents=latents * self.noise_scale(scheduler),
             sampler=sampler,
             conditions=conditions,
             guidance=guidance,
@@ -188,17 +229,49 @@ def stacked(rows: Sequence[LatentRow], name: str) -> torch.Tensor:
     return torch.cat([row.conditions[name] for row in rows])
 
 
+def doubled(rows: Sequence[LatentRow], name: str) -> torch.Tensor:
+    """One condition of all rows, the negative prompts' first where the rows are guided: [rows or 2 rows, ...]."""
+    positive = stacked(rows, name)
+    return torch.cat([stacked(rows, NEGATIVE + name), positive]) if rows[0].key.guided else positive
+
+
+NEGATIVE = "negative_"
+"""What the names of a negative prompt's conditions begin with."""
+
+
+def negative(embeds: Embeds) -> dict[str, torch.Tensor]:
+    """Embeds as the conditions of a negative prompt."""
+    return {NEGATIVE + name: tensor for name, tensor in embeds.items()}
+
+
 def latents_of(rows: Sequence[LatentRow]) -> torch.Tensor:
-    """The rows' latents, scaled as their schedulers want them: [rows, ...]."""
-    return torch.cat([row.sampler.scale(row.latents, row.step) for row in rows])
+    """The rows' latents: [rows, ...]."""
+    return torch.cat([row.latents for row in rows])
 
 
 def timesteps_of(rows: Sequence[LatentRow], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
     """The rows' timesteps: [rows], on the device."""
-    return torch.stack([row.timestep for row in rows]).to(device=device, dtype=dtype)
+    timesteps = torch.stack([row.timestep for row in rows])
+    return on_device(timesteps if dtype is None else timesteps.to(dtype), device)
+
+
+def scales_of(rows: Sequence[LatentRow], device: torch.device) -> torch.Tensor:
+    """The rows' guidance scales: [rows], float32, on the device."""
+    return on_device(torch.tensor([row.guidance for row in rows], dtype=torch.float32), device)
 
 
 def guided_sum(negative: torch.Tensor, positive: torch.Tensor, rows: Sequence[LatentRow]) -> torch.Tensor:
-    """Classifier-free guidance with a scale a row (https://arxiv.org/abs/2207.12598): [rows, ...]."""
-    scale = torch.tensor([row.guidance for row in rows], device=positive.device, dtype=positive.dtype)
-    return negative + scale.view(-1, *[1] * (positive.ndim - 1)) * (positive - negative)
+    """Classifier-free guidance with a scale a row (https://arxiv.org/abs/2207.12598): [rows, ...].
+
+    Equal to that with one Python number, which is not rounded to the number format before it multiplies.
+    """
+    scale = scales_of(rows, positive.device).view(-1, *[1] * (positive.ndim - 1))
+    return negative + (scale * (positive - negative)).to(positive.dtype)
+
+
+def guided_halves(output: torch.Tensor, rows: Sequence[LatentRow]) -> torch.Tensor:
+    """The prediction of one pass whose rows may be ``doubled``: [rows, ...]."""
+    if not rows[0].key.guided:
+        return output
+    without, with_prompt = output.chunk(2)
+    return guided_sum(without, with_prompt, rows)

@@ -10,7 +10,16 @@ import torch
 from diffusers.pipelines.flux.pipeline_flux import calculate_shift, retrieve_timesteps
 
 from actors.engine.embeds import Embeds
-from actors.engine.families.base import Encode, Family, Inputs, LatentRow, latents_of, stacked, timesteps_of
+from actors.engine.families.base import (
+    Encode,
+    Family,
+    Inputs,
+    LatentRow,
+    latents_of,
+    scales_of,
+    stacked,
+    timesteps_of,
+)
 from actors.engine.request import RenderRequest
 from actors.engine.stepping import BatchKey
 
@@ -23,6 +32,11 @@ class Flux(Family):
         """The transformer."""
         transformer: torch.nn.Module = self.pipeline.transformer
         return transformer
+
+    @property
+    def size_multiple(self) -> int:
+        """The VAE's factor times the patch."""
+        return int(self.pipeline.vae_scale_factor) * 2
 
     def guided(self, request: RenderRequest) -> bool:  # noqa: ARG002
         """Never: the guidance scale is an input of the transformer."""
@@ -51,7 +65,7 @@ class Flux(Family):
     def schedule(self, scheduler: Any, request: RenderRequest, latents: torch.Tensor) -> torch.Tensor:
         """Linear sigmas, shifted by the number of patches where the scheduler's settings say so."""
         config = scheduler.config
-        sigmas = None if config.get("use_flow_sigmas") else np.linspace(1.0, 1 / request.steps, request.steps).tolist()
+        sigmas: Any = None if config.get("use_flow_sigmas") else np.linspace(1.0, 1 / request.steps, request.steps)
         shift = calculate_shift(
             latents.shape[1],
             config.get("base_image_seq_len", 256),
@@ -72,7 +86,7 @@ class Flux(Family):
             "encoder_hidden_states": prompt,
         }
         if self.pipeline.transformer.config.guidance_embeds:
-            batched["guidance"] = torch.tensor([row.guidance for row in rows], dtype=torch.float32, device=self.device)
+            batched["guidance"] = scales_of(rows, self.device)
         return (Inputs(batched, {**self._ids(key, prompt.shape[1]), "joint_attention_kwargs": {}}),)
 
     def combine(self, outputs: Sequence[torch.Tensor], rows: Sequence[LatentRow]) -> torch.Tensor:  # noqa: ARG002
