@@ -3,42 +3,103 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.engine.devices import choose_dtype, is_out_of_memory
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
+from actors.engine.memory.plans import graphs_allowed
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
-    from safelight.config import ModelSettings
+    from actors.engine.latent import Places
+    from actors.engine.memory.plans import Plan
+    from safelight.config import EngineSettings, ModelSettings
 
 
 _FOLDERS = re.compile(r"(?<![:/\w])(?:/[\w.@+-]+)+/(?=[\w.@+-])")
 
 
-def load_pipeline(model: ModelSettings, device: Device) -> Any:
-    """A pipeline on the device, ready to be called. Its own progress bars are off.
+@dataclass(slots=True)
+class Loaded:
+    """A pipeline in its places, ready to be called.
+
+    ``places`` brings the parts that come and go; ``graphs_allowed`` says whether its denoiser stays where it is, as
+    CUDA graphs and fullgraph compiling want.
+    """
+
+    pipeline: Any
+    places: Places
+    plan: Plan
+
+    @property
+    def graphs_allowed(self) -> bool:
+        """Whether the plan goes with CUDA graphs."""
+        return graphs_allowed(self.plan)
+
+    def release(self) -> None:
+        """Take off what moves the parts: their memory then goes with the pipeline."""
+        from actors.engine.memory.placing import remove_hooks
+
+        remove_hooks(self.pipeline)
+
+
+def load_placed(model: ModelSettings, engine: EngineSettings, device: Device) -> Loaded:
+    """A pipeline whose parts lie where its memory plan wants them, its denoiser quantised as the settings say.
 
     Raises ModelUnavailableError, which says what to do about it, and OutOfMemoryError.
     """
+    with _explained(model, device):
+        pipeline = _read(model, device)
+        return _placed(pipeline, model, engine, device)
+
+
+def load_pipeline(model: ModelSettings, device: Device) -> Any:
+    """A pipeline on the device, all of it, ready to be called. Raises as ``load_placed``."""
+    with _explained(model, device):
+        return _read(model, device).to(device.place)
+
+
+def _placed(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Loaded:
+    from actors.engine.families import family_of
+    from actors.engine.memory.placing import place
+    from actors.engine.memory.planning import plan_for
+    from actors.engine.memory.quantizing import quantize_denoiser
+
+    dtype = choose_dtype(model, device)
+    plan = plan_for(pipeline, model, engine, device)
+    quantize_denoiser(pipeline, model.quantize, dtype)
+    stepped = family_of(pipeline, model, device.place, dtype) is not None
+    return Loaded(pipeline, place(pipeline, plan, device, stepped=stepped), plan)
+
+
+def _read(model: ModelSettings, device: Device) -> Any:
+    """The pipeline on the CPU. Its own progress bars are off."""
     import diffusers
     import transformers
 
     for library in (diffusers, transformers):
         library.utils.logging.disable_progress_bar()
         library.utils.logging.set_verbosity_error()  # their warnings quote prompts
+    pipeline = diffusers.DiffusionPipeline.from_pretrained(
+        model.model, dtype=choose_dtype(model, device), **_source(model)
+    )
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+@contextmanager
+def _explained(model: ModelSettings, device: Device) -> Iterator[None]:
+    """Turn whatever a loader raises into what the job needs to hear."""
     try:
-        pipeline = diffusers.DiffusionPipeline.from_pretrained(
-            model.model, dtype=choose_dtype(model, device), **_source(model)
-        )
-        pipeline.to(device.place)
-    except Exception as error:  # whatever a loader raises, the job needs to hear what to do about it
+        yield
+    except Exception as error:
         if is_out_of_memory(error):
             raise OutOfMemoryError(f"model {model.identity!r} does not fit into {device.label}'s memory") from error
         raise ModelUnavailableError(_advice(model, error)) from error
-    pipeline.set_progress_bar_config(disable=True)
-    return pipeline
 
 
 def _source(model: ModelSettings) -> dict[str, Any]:

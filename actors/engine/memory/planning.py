@@ -1,0 +1,63 @@
+"""Which memory plan a model gets on a device."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import torch
+
+from actors.engine.memory.estimates import Estimator
+from actors.engine.memory.plans import Plan, choose
+
+if TYPE_CHECKING:
+    from actors.engine.devices import Device
+    from actors.engine.memory.plans import Need
+    from safelight.config import EngineSettings, ModelSettings
+
+_log = structlog.get_logger(__name__)
+
+
+def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Plan:
+    """The plan of the settings; ``auto`` chooses by the memory that is free now, and says so in the log.
+
+    ``pipeline`` is still on the CPU. Only CUDA has a memory of its own to be careful with: elsewhere ``auto`` is
+    resident.
+    """
+    wanted = model.memory or engine.memory
+    if wanted != "auto":
+        _log.info("memory plan", action="engine.memory_plan", model=model.identity, plan=wanted, why="settings")
+        return wanted
+    if device.kind != "cuda":
+        return "resident"
+    room, most = free_room(device), model.max_batch or engine.max_batch
+    need_of = cache(lambda batch: need_at(Estimator(pipeline, model, device), model, batch))
+    plan = choose(need_of, room, most)
+    full = need_of(most)
+    _log.info(
+        "memory plan",
+        action="engine.memory_plan",
+        model=model.identity,
+        plan=plan,
+        why="auto",
+        free_mb=room // 1_000_000,
+        resident_mb=full.peak("resident") // 1_000_000,
+        staged_mb=full.peak("staged") // 1_000_000,
+        batch=most,
+        size=model.usual_size,
+        traced=full.traced,
+    )
+    return plan
+
+
+def need_at(estimator: Estimator, model: ModelSettings, batch: int) -> Need:
+    """What a batch of the model's usual size takes."""
+    width, height = (int(side) for side in model.usual_size.split("x"))
+    return estimator.need(width, height, batch)
+
+
+def free_room(device: Device) -> int:
+    """Bytes that can be had on a CUDA device: what is free, and what torch holds without using it."""
+    free, _ = torch.cuda.mem_get_info(device.place)
+    return free + torch.cuda.memory_reserved(device.place) - torch.cuda.memory_allocated(device.place)
