@@ -18,6 +18,7 @@ _TIMESTEPS = "timesteps"
 _MEMORY = "memory"
 _SCHEDULER = "scheduler"
 _STEP_INDEX = "_step_index"
+_NUMBERS = "biuf"  # numpy's kinds: truths, whole numbers with and without a sign, floating point
 
 
 class _UnwritableError(Exception):
@@ -47,7 +48,7 @@ def row_state(row: LatentRow) -> Callable[[], RowState] | None:
 def restore_row(row: LatentRow, state: RowState) -> None:
     """Let a row go on from a state. Raises CheckpointError where the state isn't such a row's, which stays as it was.
 
-    The state is not trusted: it sets nothing that a step of this scheduler would not.
+    The state is not trusted: it reaches no method, property or setting of the scheduler.
     """
     try:
         latents, numbers, memory = _checked(row, state)
@@ -93,10 +94,10 @@ def _plain(value: Any, name: str, tensors: dict[str, torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors[name] = value
         return {"tensor": name}
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    if isinstance(value, np.ndarray) and value.dtype.kind in _NUMBERS:
         tensors[name] = torch.from_numpy(value.copy())
         return {"array": name}
-    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
         return {"scalar": value.item(), "dtype": value.dtype.str}
     if type(value) in (list, tuple):
         items = [_plain(item, f"{name}.{index}", tensors) for index, item in enumerate(value)]
@@ -118,11 +119,14 @@ def _value(plain: Any, tensors: Mapping[str, torch.Tensor], like: torch.Tensor) 
     if "array" in plain:
         return tensors[plain["array"]].numpy().copy()
     if "scalar" in plain:
-        return np.dtype(plain["dtype"]).type(plain["scalar"])
+        kind = np.dtype(plain["dtype"])
+        if kind.kind not in _NUMBERS:  # np.void(10**12) would take that much memory
+            raise CheckpointError("the checkpoint's scheduler remembers what is no number")
+        return kind.type(plain["scalar"])
     if "dict" in plain:
         return {key: _value(item, tensors, like) for key, item in plain["dict"].items()}
-    kind: type[list[Any]] | type[tuple[Any, ...]] = list if "list" in plain else tuple
-    return kind(_value(item, tensors, like) for item in plain[kind.__name__])
+    sequence: type[list[Any]] | type[tuple[Any, ...]] = list if "list" in plain else tuple
+    return sequence(_value(item, tensors, like) for item in plain[sequence.__name__])
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

@@ -107,7 +107,7 @@ def sd3(*, dynamic: bool = False) -> Any:
     transformer = SD3Transformer2DModel(
         sample_size=32, patch_size=1, in_channels=4, num_layers=1, attention_head_dim=8, num_attention_heads=4,
         caption_projection_dim=32, joint_attention_dim=2 * _WIDTH, pooled_projection_dim=2 * _WIDTH, out_channels=4,
-        pos_embed_max_size=32,
+        pos_embed_max_size=256,
     )  # fmt: skip
     return _ready(
         StableDiffusion3Pipeline(
