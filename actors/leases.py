@@ -84,8 +84,8 @@ class HeldJob:
             return
         if self._unwanted_at is None:
             self._unwanted_at = time.monotonic()
-        if self._handle is not None:
-            self._handle.cancel()
+        if self._handle is not None:  # only whoever hands back wants to go on elsewhere
+            self._handle.cancel(keep=self.handing_back and not (self.lost or self.cancel_requested))
 
 
 class Leases:

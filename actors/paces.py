@@ -30,12 +30,12 @@ class Paces:
     def __init__(self) -> None:
         self._measured: OrderedDict[tuple[str, int, int, str], _Measured] = OrderedDict()
 
-    def note(self, request: JobRequest, device: str, seconds: float) -> None:
-        """Take in a finished render that took so many seconds of device time."""
+    def note(self, request: JobRequest, device: str, seconds: float, resumed_at: int = 0) -> None:
+        """Take in a finished render that took so many seconds of device time, from step ``resumed_at`` on."""
         key = (request.model, request.width, request.height, device)
         measured = self._measured.setdefault(key, _Measured())
         measured.seconds += seconds
-        measured.steps += request.steps * request.n
+        measured.steps += max(request.steps - resumed_at, 0) * request.n
         if len(self._measured) > _CAPACITY:
             self._measured.popitem(last=False)
 

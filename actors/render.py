@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from structlog.contextvars import bound_contextvars
 
+from actors.checkpointing import Checkpointer
 from actors.leases import HeldJob, Leases
 from actors.mates import preferred
 from actors.parts import Parts
@@ -86,31 +87,40 @@ class RenderActor:
 
     async def _bring_to_end(self, held: HeldJob) -> None:
         _note_start(held.lease.job)
+        checkpoints = Checkpointer(self._parts.outputs, held)
         try:
             async with self._solitude.of(held.lease.job) as admitted:
-                outcome = await render_job(self._parts, held) if admitted else HandedBack()
-                await self._settle(held, outcome)
+                outcome = await render_job(self._parts, held, checkpoints) if admitted else HandedBack()
+                await self._settle(held, outcome, checkpoints)
         except Exception as error:
             _log.exception("render failed unexpectedly", action="render.unexpected")
-            await self._fail(held, error)
+            await self._fail(held, error, checkpoints)
         finally:
+            checkpoints.close()
             self._leases.drop(held)
 
-    async def _settle(self, held: HeldJob, outcome: Outcome) -> None:
+    async def _settle(self, held: HeldJob, outcome: Outcome, checkpoints: Checkpointer) -> None:
         settled = None if held.lost else await self._settler.settle(held, outcome)
         if settled is not None:
             _note_end(held, settled)
+            if settled.job.state.terminal or _spoilt(outcome):
+                await checkpoints.discard()
         elif isinstance(outcome, Rendered):
             _log.info("result discarded: the lease is gone", action="render.discarded")
             if not held.uncertain:  # a finish without an answer may have gone through
                 await discard_pictures(self._parts.outputs, held.lease, outcome.finish.pictures)
 
-    async def _fail(self, held: HeldJob, error: Exception) -> None:
+    async def _fail(self, held: HeldJob, error: Exception, checkpoints: Checkpointer) -> None:
         failed = Failed(JobError(code="render_failed", message=f"the render failed: {type(error).__name__}"))
         try:
-            await self._settle(held, failed)
+            await self._settle(held, failed, checkpoints)
         except Exception:
             _log.exception("failure not written", action="render.failure_not_written")
+
+
+def _spoilt(outcome: Outcome) -> bool:
+    """True where going on from a checkpoint would end alike: its numbers may be what is bad."""
+    return isinstance(outcome, Failed) and outcome.error.code == "bad_output"
 
 
 def _note_start(job: Job) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from decimal import Decimal
 
+from actors.checkpointing import Checkpointer
 from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress, Watch
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError, ModelUnavailableError
 from actors.found import find_finish
@@ -25,15 +26,18 @@ from safelight.telemetry.metrics import DEVICE_SECONDS, STEPS
 _log = get_logger(__name__)
 
 _LATE_GRACE_S = 1.0  # what a step may take beyond the deadline before the job fails without waiting for the engine
-_HAND_BACK_GRACE_S = 2.0
+_UNWANTED_GRACE_S = 2.0
+_HAND_BACK_GRACE_S = 5.0  # for a step that is worth waiting for: its checkpoint saves all before it
 
 
-async def render_job(parts: Parts, held: HeldJob) -> Outcome:
+async def render_job(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Outcome:
     """Find or render the pictures of a claimed job; every error of the engine or the outputs becomes an outcome."""
     try:
         found = await find_finish(parts.store, parts.outputs, held.lease)
-        return Rendered(found or await _render(parts, held))
+        return Rendered(found or await _render(parts, held, checkpoints))
     except EngineError as error:
+        if error.checkpoint is not None and not held.cancel_requested:
+            await checkpoints.keep(error.checkpoint)
         DEVICE_SECONDS.labels(held.lease.job.request.model, parts.worker.device).inc(error.device_seconds)
         return _outcome(held, error, Spent(gpu_seconds=_decimal(error.device_seconds), device=parts.worker.device))
     except OutputsUnavailableError as error:
@@ -51,13 +55,13 @@ def _outcome(held: HeldJob, error: EngineError, spent: Spent) -> Outcome:
     return Failed(JobError(code=error.code, message=str(error)), spent)
 
 
-async def _render(parts: Parts, held: HeldJob) -> Finish:
+async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Finish:
     job = held.lease.job
     name, model = _model_of(parts, job)
-    result = await _wait(parts, held, _request(job, name, await _deadline(parts, held)))
-    DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
-    STEPS.labels(name, result.device).inc(job.request.steps * job.request.n)
-    parts.paces.note(job.request, result.device, result.device_seconds)
+    checkpoint = await checkpoints.fetch(parts.settings.worker.max_rescues)
+    request = _request(job, name, await _deadline(parts, held), checkpoint)
+    result = await _wait(parts, held, request, _watch(parts, held, checkpoints))
+    _note_render(parts, job, name, result)
     metadata = parts.settings.jobs.picture_metadata
     try:
         pictures = await store_pictures(parts.outputs, held.lease, result, revision=model.revision, metadata=metadata)
@@ -72,6 +76,14 @@ async def _render(parts: Parts, held: HeldJob) -> Finish:
     )
 
 
+def _note_render(parts: Parts, job: Job, name: str, result: RenderResult) -> None:
+    if result.resumed_at:
+        _log.info("render resumed", action="rendering.resumed", step=result.resumed_at, steps=job.request.steps)
+    DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
+    STEPS.labels(name, result.device).inc(max(job.request.steps - result.resumed_at, 0) * job.request.n)
+    parts.paces.note(job.request, result.device, result.device_seconds, result.resumed_at)
+
+
 def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:
     """The model as this worker's settings have it; it must be what the job was accepted for, to the revision."""
     found = parts.settings.find_model(job.request.model)
@@ -84,7 +96,7 @@ def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:
     return found
 
 
-def _request(job: Job, model: str, deadline: float | None) -> RenderRequest:
+def _request(job: Job, model: str, deadline: float | None, checkpoint: bytes | None) -> RenderRequest:
     request = job.request
     return RenderRequest(
         model=model,
@@ -95,7 +107,9 @@ def _request(job: Job, model: str, deadline: float | None) -> RenderRequest:
         steps=request.steps,
         guidance=request.guidance,
         seeds=request.seeds,
+        adapters=request.adapters,
         deadline=deadline,
+        checkpoint=checkpoint,
     )
 
 
@@ -117,8 +131,8 @@ async def _deadline(parts: Parts, held: HeldJob) -> float | None:
     return held.claimed_at + (job.deadline_at - claims[-1]).total_seconds() if claims else None
 
 
-async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderResult:
-    """The engine's result. A deadline or a stop is not kept waiting by a device call that doesn't return."""
+def _watch(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Watch:
+    """What the engine tells of the render, and how often."""
 
     def on_progress(progress: StepProgress) -> None:
         parts.progress.publish(
@@ -131,14 +145,24 @@ async def _wait(parts: Parts, held: HeldJob, request: RenderRequest) -> RenderRe
             )
         )
 
-    handle = parts.engine.submit(request, Watch(on_progress=on_progress))
+    every_s = parts.settings.engine.checkpoint_every_s
+    return Watch(
+        on_progress=on_progress,
+        on_checkpoint=checkpoints.offer,
+        checkpoint_every_s=None if every_s == "never" else every_s,
+    )
+
+
+async def _wait(parts: Parts, held: HeldJob, request: RenderRequest, watch: Watch) -> RenderResult:
+    """The engine's result. A deadline or a stop is not kept waiting by a device call that doesn't return."""
+    handle = parts.engine.submit(request, watch)
     held.attach(handle)
     waiting = asyncio.ensure_future(asyncio.wrap_future(handle.future))
     while not waiting.done():
         await asyncio.wait([waiting], timeout=0.5)
         if request.deadline is not None and time.monotonic() > request.deadline + _LATE_GRACE_S:
             break
-        if held.unwanted_for_s > _HAND_BACK_GRACE_S:
+        if held.unwanted_for_s > (_HAND_BACK_GRACE_S if held.handing_back else _UNWANTED_GRACE_S):
             break
     if waiting.done():
         return waiting.result()

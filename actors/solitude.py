@@ -17,12 +17,17 @@ from safelight.telemetry import get_logger
 _log = get_logger(__name__)
 
 
+def on_last_chance(job: Job, max_rescues: int) -> bool:
+    """True when the next rescue makes the job dead. It takes one rescue, at least, to come under suspicion."""
+    return job.rescues >= max(1, max_rescues - 1)
+
+
 class Solitude:
     """Keeps the others out while a job on its last chance is rendered. Belongs to the actors' event loop."""
 
     def __init__(self, max_rescues: int) -> None:
-        """``max_rescues`` is how many make a job dead; one less, and at least one, is the last chance."""
-        self._last_chance = max(1, max_rescues - 1)
+        """``max_rescues`` is how many make a job dead."""
+        self._max_rescues = max_rescues
         self._open = asyncio.Event()
         self._open.set()
         self._left = asyncio.Event()
@@ -48,7 +53,7 @@ class Solitude:
         if not self._open.is_set():
             yield False
             return
-        if job.rescues < self._last_chance:
+        if not on_last_chance(job, self._max_rescues):
             yield True
             return
         self._open.clear()

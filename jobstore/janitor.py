@@ -6,9 +6,10 @@ import asyncio
 import random
 from collections.abc import Sequence
 
+from jobstore.checkpoints import stale_checkpoints
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
-from jobstore.retention import Ages
+from jobstore.retention import DOOMED_GRACE_S, Ages
 from safelight.config import RetentionSettings
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import PURGED
@@ -39,7 +40,7 @@ class Janitor:
                 _log.warning("purge failed", action="janitor.failed", error=type(error).__name__)
 
     async def clean(self) -> None:
-        """Purge what is past its age now, then delete pictures that nothing points at."""
+        """Purge what is past its age now, then delete pictures and checkpoints that are of no use to anybody."""
         for _ in range(_ROUNDS):
             purged = await self._store.purge(self._ages, _LIMIT)
             for kind in purged.__struct_fields__:
@@ -48,6 +49,7 @@ class Janitor:
                 break
             await asyncio.sleep(_PAUSE_S)
         await self._empty_outputs()
+        await self._empty_checkpoints()
 
     async def _empty_outputs(self) -> None:
         while keys := await self._store.doomed(_LIMIT):
@@ -58,6 +60,13 @@ class Janitor:
             if len(keys) < _LIMIT:
                 return
             await asyncio.sleep(_PAUSE_S)
+
+    async def _empty_checkpoints(self) -> None:
+        """Checkpoints of jobs that ended while nobody rendered them. Running jobs' own are younger, mostly."""
+        async for keys in stale_checkpoints(self._store, self._outputs, DOOMED_GRACE_S):
+            if keys:
+                failed = await self._delete(keys)
+                _log.info("checkpoints deleted", action="janitor.checkpoints", count=len(keys) - len(failed))
 
     async def _delete(self, keys: Sequence[str]) -> frozenset[str]:
         """Delete what lies under the keys; those where that failed."""

@@ -31,6 +31,9 @@ SLOTS_BUSY = Gauge("safelight_worker_slots_busy", "Jobs that this worker holds."
 BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dropped, empty.", ("outcome",))
 SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))
 PURGED = Counter("safelight_purged_total", "What was deleted by age.", ("kind",))
+CHECKPOINTS = Counter(
+    "safelight_checkpoints_total", "Checkpoints by what became of them: written, fetched, failed.", ("outcome",)
+)
 LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
 STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
 REQUEST_SECONDS = Histogram(

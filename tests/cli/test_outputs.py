@@ -7,10 +7,28 @@ import os
 import time
 from pathlib import Path
 
+from jobstore.checkpoints import checkpoint_key
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from tests.cli.running import run_safelight
 from tests.contract.making import new_job, new_worker, rendered
+
+
+async def test_checkpoints_of_jobs_that_ended_are_orphans(
+    settings: dict[str, str], database: str, store: PostgresStore, outputs: Outputs, tmp_path: Path
+) -> None:
+    """One that a job may go on from stays."""
+    waiting, canceled = await store.submit(new_job()), await store.submit(new_job())
+    await store.cancel(canceled.id)
+    keys = [checkpoint_key(job.id) for job in (waiting, canceled)]
+    day_ago = time.time() - 90_000
+    for key in keys:
+        await outputs.put(key, b"x", "application/octet-stream")
+        os.utime(tmp_path / "outputs" / key, (day_ago, day_ago))
+    environment = {**settings, "SAFELIGHT_STORE": database, "SAFELIGHT_OUTPUTS": (tmp_path / "outputs").as_uri()}
+    deleted = run_safelight("outputs", "orphans", "--delete", environment=environment)
+    assert (deleted.returncode, deleted.stdout.split()) == (0, [keys[1]]), deleted.stderr
+    assert [await outputs.exists(key) for key in keys] == [True, False]
 
 
 async def test_orphans_are_listed_and_deleted(

@@ -1,4 +1,4 @@
-"""``safelight outputs orphans``: pictures that no job and no cache entry points at."""
+"""``safelight outputs orphans``: what lies in the outputs and belongs to nothing any more."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def orphans(
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """List pictures that nothing points at: what a worker left behind that was killed before it could finish."""
+    """List pictures that nothing points at, and checkpoints of ended jobs: what killed workers left behind."""
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.site import outputs_of
     from safelight.cli.server.stores import with_store
@@ -51,7 +51,9 @@ def orphans(
 
 
 async def _find(store: JobStore, outputs: Outputs, age_s: float, *, delete: bool) -> list[str]:
-    """The orphans of that age. Each batch is deleted as it is found: none of its keys will ever be pointed at."""
+    """The orphans of that age, pictures first. Each batch is deleted as it is found: nothing will point at it."""
+    from jobstore.checkpoints import stale_checkpoints
+
     found: list[str] = []
     with err().status("Looking through the outputs…") as status:
         async for keys in outputs.walk(_PICTURES, age_s):
@@ -60,6 +62,10 @@ async def _find(store: JobStore, outputs: Outputs, age_s: float, *, delete: bool
                 await outputs.delete(orphaned)
             found += orphaned
             status.update(f"Looking through the outputs… {len(found)} orphans")
+        async for stale in stale_checkpoints(store, outputs, age_s):
+            if delete:
+                await outputs.delete(stale)
+            found += stale
     return found
 
 
@@ -71,5 +77,5 @@ async def _orphans_of(store: JobStore, keys: Sequence[str]) -> list[str]:
 def _summary(count: int, *, delete: bool) -> str:
     if not count:
         return "Every picture belongs to something."
-    pictures = "1 picture" if count == 1 else f"{count} pictures"
-    return f"{pictures} deleted." if delete else f"{pictures}; --delete deletes them."
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"{files} deleted." if delete else f"{files} of no use; --delete deletes them."
