@@ -1,0 +1,60 @@
+"""Which passes a denoiser gets on a device, by the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from actors.engine.compiled.capture import CudaCapture
+from actors.engine.compiled.graphs import GraphedPasses
+from actors.engine.compiled.passes import Direct, ReadyPasses
+from actors.engine.compiled.regional import Regional
+from actors.engine.devices import Device
+from actors.engine.observer import Observer
+from actors.engine.stepping import Adapters
+
+if TYPE_CHECKING:
+    from safelight.config import EngineSettings
+
+
+def make_passes(
+    denoiser: torch.nn.Module,
+    device: Device,
+    settings: EngineSettings,
+    observer: Observer,
+    model: str,
+    *,
+    max_batch: int | None = None,
+    use: Callable[[Adapters], None] | None = None,
+    streamed: bool = False,
+) -> ReadyPasses:
+    """Passes of a denoiser that lies on the device.
+
+    ``max_batch`` is the model's own, where it has one: larger batches get no graph. ``use`` lets LoRA adapters act
+    (``AdapterSet.use``), where the model has any. ``streamed`` says that its weights come and go during a pass (group
+    offloading): then passes are eager, as hooks break fullgraph code and a graph would read memory that is somebody
+    else's by then.
+    """
+    if streamed:
+        return Direct(denoiser)
+    passes: ReadyPasses = Regional(denoiser, model) if _compiles(settings, device) else Direct(denoiser)
+    if device.kind != "cuda" or settings.graphs == "off" or settings.graphs_mb == 0:
+        return passes
+    return GraphedPasses(
+        denoiser=denoiser,
+        otherwise=passes,
+        capture=CudaCapture(device.place),
+        device=torch.device(device.place),
+        model=model,
+        observer=observer,
+        limit_bytes=settings.graphs_mb * 1_000_000,
+        max_batch=max_batch or settings.max_batch,
+        use=use,
+    )
+
+
+def _compiles(settings: EngineSettings, device: Device) -> bool:
+    """``auto`` compiles on CUDA alone: on a CPU compiling takes a minute and gains little."""
+    return settings.compile == "regional" or (settings.compile == "auto" and device.kind == "cuda")

@@ -1,0 +1,106 @@
+"""A denoiser whose repeated blocks are compiled (regional compilation): most of the speed in little of the time.
+
+https://docs.pytorch.org/tutorials/recipes/regional_compilation.html. diffusers names a model's repeated blocks; their
+code is compiled once for one row and once for several, whatever the size of the picture.
+"""
+
+from __future__ import annotations
+
+import structlog
+import torch
+
+from actors.engine.compiled.passes import resized, run_without_grad
+from actors.engine.devices import is_out_of_memory
+from actors.engine.families.base import Inputs
+from actors.engine.latent import Eager
+from actors.engine.stepping import BatchKey
+
+_log = structlog.get_logger(__name__)
+
+# Beyond so many versions of one function dynamo gives up, with an error in fullgraph code. Its own limit of 8 is soon
+# reached where rows, guidance and adapters come and go.
+_VERSIONS = 64
+
+
+class Regional:
+    """Passes of a denoiser with compiled blocks. Where compiling fails, eager ones from then on.
+
+    The blocks are compiled in place: whoever else calls the denoiser runs compiled code too, until ``undo``.
+    """
+
+    def __init__(self, denoiser: torch.nn.Module, model: str) -> None:
+        """Nothing is compiled before the first pass."""
+        self._eager = Eager(denoiser)
+        self._model = model
+        self._blocks = repeated_blocks(denoiser)
+        self.compiles = 0
+        """How many graphs have been compiled so far."""
+        torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _VERSIONS)
+        for block in self._blocks:
+            block.compile(fullgraph=True, dynamic=True)
+
+    @property
+    def mode(self) -> str:
+        """``eager`` where there is nothing to compile, or where it failed."""
+        return "regional" if self._blocks else "eager"
+
+    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
+        """One pass: [rows, ...]. The first one compiles, and so does the first one of several rows."""
+        if not self._blocks:
+            return self._eager.run(inputs, key)
+        before = _compiled_so_far()
+        try:
+            return self._eager.run(inputs, key)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            failed = _words(error)  # the error itself would keep the pass's tensors alive
+        finally:
+            self.compiles += _compiled_so_far() - before
+        self.undo()
+        output = self._eager.run(inputs, key)  # if this fails too, compiling was not at fault: it raises
+        _log.warning(
+            "compiling failed, passes run eager from now on",
+            action="engine.compile_failed",
+            model=self._model,
+            error=failed,
+        )
+        return output
+
+    def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
+        """None: compiled code takes any number of rows."""
+        return 0
+
+    def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
+        """Compile for one row, and for several: code for one is compiled apart."""
+        for rows in (1,) if limit == 1 else (1, 2):
+            run_without_grad(self, resized(inputs, rows * inputs.rows), key)
+
+    def idle(self) -> bool:
+        """Nothing to do."""
+        return False
+
+    def release(self) -> bool:
+        """Compiled code holds no memory of the device worth a word."""
+        return False
+
+    def undo(self) -> None:
+        """Make the denoiser what it was."""
+        for block in self._blocks:
+            block._compiled_call_impl = None
+        self._blocks = []
+
+
+def repeated_blocks(denoiser: torch.nn.Module) -> list[torch.nn.Module]:
+    """The blocks that diffusers says repeat, of the denoiser or of the models inside it; empty where it names none."""
+    names = {name for module in denoiser.modules() for name in getattr(module, "_repeated_blocks", None) or ()}
+    return [module for module in denoiser.modules() if type(module).__name__ in names]
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300] if str(error).strip() else ''}"
+
+
+def _compiled_so_far() -> int:
+    """Graphs compiled in this process: only the engine's thread compiles."""
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])

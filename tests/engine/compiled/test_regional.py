@@ -1,0 +1,106 @@
+"""Compiled blocks: the same results, undone when told, and no worse than eager where compiling fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from structlog.testing import capture_logs
+
+from actors.engine.compiled.regional import Regional, repeated_blocks
+from actors.engine.families.base import Inputs
+from actors.engine.latent import Eager
+from tests.engine.compiled.tiny import KEY, flux_inputs, tiny_flux
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """One thread, no gradients, no compiled code of other tests."""
+    torch.set_num_threads(1)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.slow
+def test_compiled_passes_equal_eager_ones() -> None:
+    """To rounding, for one row and for several, at another size too; after warming nothing is compiled any more.
+
+    Undone, the denoiser gives the very bits it gave before.
+    """
+    denoiser = tiny_flux(num_layers=0)
+    eager = Eager(denoiser)
+    cases = [(1, 5), (2, 5), (3, 5), (5, 5), (1, 6), (4, 6)]
+    expected = [eager.run(flux_inputs(rows, side=side), KEY) for rows, side in cases]
+    passes = Regional(denoiser, "tiny")
+    passes.warm(flux_inputs(1, side=5), KEY, 8)
+    warmed = passes.compiles
+    assert warmed == 2  # for one row, and for several
+    for (rows, side), right in zip(cases, expected, strict=True):
+        torch.testing.assert_close(passes.run(flux_inputs(rows, side=side), KEY), right, rtol=1e-4, atol=1e-5)
+    assert passes.compiles == warmed
+    assert passes.mode == "regional"
+    assert passes.padding(3, KEY) == 0
+    passes.undo()
+    assert passes.mode == "eager"
+    for (rows, side), right in zip(cases, expected, strict=True):
+        assert torch.equal(passes.run(flux_inputs(rows, side=side), KEY), right)
+
+
+def test_without_a_compiler_passes_run_eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One warning, right results, and no second try."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    denoiser = tiny_flux()
+    right = Eager(denoiser).run(flux_inputs(2), KEY)
+    passes = Regional(denoiser, "tiny")
+    broken = {"cpp.cxx": (None, "/nowhere/c++"), "fx_graph_cache": False}
+    with torch._inductor.config.patch(broken), capture_logs() as logs:
+        for _ in range(2):
+            assert torch.equal(passes.run(flux_inputs(2), KEY), right)
+    assert [log["action"] for log in logs] == ["engine.compile_failed"]
+    assert passes.mode == "eager"
+
+
+def test_an_error_that_is_not_the_compilers_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that fails eagerly too says so itself; out of memory is no reason to give up on compiled code."""
+    denoiser = tiny_flux()
+    passes = Regional(denoiser, "tiny")
+    error: Exception = torch.OutOfMemoryError("out of memory")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(type(denoiser), "forward", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        passes.run(flux_inputs(1), KEY)
+    assert passes.mode == "regional"
+    error = RuntimeError("shapes don't match")
+    with capture_logs() as logs, pytest.raises(RuntimeError, match="shapes"):
+        passes.run(flux_inputs(1), KEY)
+    assert logs == []
+
+
+def test_a_model_that_names_no_blocks_runs_eager() -> None:
+    """There is nothing to compile, and nothing to undo."""
+
+    class Plain(torch.nn.Module):
+        def forward(self, x: torch.Tensor, **_: object) -> tuple[torch.Tensor]:
+            return (x * 2,)
+
+    passes = Regional(Plain(), "tiny")
+    passes.warm(Inputs({"x": torch.ones(1, 1)}), KEY, 2)
+    assert passes.run(Inputs({"x": torch.ones(2, 1)}), KEY).tolist() == [[2.0], [2.0]]
+    assert passes.mode == "eager"
+    assert passes.compiles == 0
+    assert not passes.idle()
+    assert not passes.release()
+
+
+def test_blocks_are_found_inside_a_wrapper() -> None:
+    """A family may hand out its denoiser wrapped."""
+    denoiser = tiny_flux(num_layers=2, num_single_layers=3)
+    assert len(repeated_blocks(torch.nn.Sequential(denoiser))) == 5
