@@ -1,8 +1,8 @@
-"""Which request is rendered next, and when one leaves without a picture. Pure Python: no torch here.
+"""The line of requests before the engine, and who is inside. Pure Python: no torch here.
 
-A request's way: waiting -> rendering -> its future holds a result or one of EngineError's kinds. Canceled and late
-requests leave the waiting line at the next step boundary of whatever is being rendered, so that nobody waits for a
-picture that nobody wants.
+A request's way: waiting -> inside -> its future holds a result or one of EngineError's kinds. Canceled and late
+requests leave the line at the next step boundary of whatever is being rendered, so that nobody waits for a picture
+that nobody wants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import InvalidStateError
 
@@ -18,13 +17,13 @@ from actors.engine.errors import CanceledError, DeadlineExceededError, EngineErr
 from actors.engine.request import Handle, RenderResult
 
 
-class Admission:
-    """The waiting line of one engine, first in first out. Safe to use from any thread."""
+class Line:
+    """Requests in the order in which they came, and those that were let in. Safe to use from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._waiting: deque[Handle] = deque()
-        self._current: Handle | None = None
+        self._waiting: dict[Handle, None] = {}
+        self._inside: set[Handle] = set()
         self._changed = threading.Condition()
         self._closed = False
 
@@ -37,35 +36,47 @@ class Admission:
     def busy(self) -> bool:
         """True while a request waits or is rendered."""
         with self._changed:
-            return self._current is not None or bool(self._waiting)
+            return bool(self._inside or self._waiting)
 
     def put(self, handle: Handle) -> None:
         """Let a request wait. Raises EngineStoppedError once the engine is stopping."""
         with self._changed:
             if self._closed:
                 raise EngineStoppedError("the engine is stopped and takes no more requests")
-            self._waiting.append(handle)
+            handle.submitted_at = self._clock()
+            self._waiting[handle] = None
             self._changed.notify_all()
 
-    def take(self) -> Handle | None:
-        """Wait for the next request that still wants pictures; None once the line is closed."""
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if self._closed:
-                    return None
-                handle = self._current = self._waiting.popleft()
-            reason = self.reason_to_stop(handle)
-            if reason is None and handle.future.set_running_or_notify_cancel():
-                return handle
-            self.leave(handle, reason)
-
-    def leave(self, handle: Handle, outcome: RenderResult | EngineError | None) -> None:
-        """Give a request its outcome; None where its future was canceled from outside."""
+    def waiting(self) -> tuple[Handle, ...]:
+        """Those that wait, in order."""
         with self._changed:
-            if self._current is handle:
-                self._current = None
-        _settle(handle, outcome)
+            return tuple(self._waiting)
+
+    def wait(self, timeout: float) -> None:
+        """Until a request comes in, the line is closed, or so many seconds are over."""
+        with self._changed:
+            if not self._closed:
+                self._changed.wait(timeout)
+
+    def enter(self, handle: Handle) -> bool:
+        """Let a request in; False where its future was canceled from outside, and nobody waits for it any more."""
+        with self._changed:
+            self._waiting.pop(handle, None)
+            if not handle.future.set_running_or_notify_cancel():
+                return False
+            self._inside.add(handle)
+            return True
+
+    def leave(self, handle: Handle, outcome: RenderResult | EngineError) -> None:
+        """Give a request its outcome, wherever it is."""
+        with self._changed:
+            self._waiting.pop(handle, None)
+            self._inside.discard(handle)
+        with contextlib.suppress(InvalidStateError):  # its future was canceled from outside, or it has its outcome
+            if isinstance(outcome, EngineError):
+                handle.future.set_exception(outcome)
+            else:
+                handle.future.set_result(outcome)
 
     def reason_to_stop(self, handle: Handle) -> EngineError | None:
         """Why the request should be rendered no further; None if it should go on."""
@@ -80,37 +91,25 @@ class Admission:
 
     def prune(self) -> None:
         """Let go of waiting requests that were canceled or whose deadline passed."""
-        with self._changed:
-            reasons = [(handle, self.reason_to_stop(handle)) for handle in self._waiting]
-            self._waiting = deque(handle for handle, reason in reasons if reason is None)
-        for handle, reason in reasons:
+        for handle in self.waiting():
+            reason = self.reason_to_stop(handle)
             if reason is not None:
-                _settle(handle, reason)
+                self.leave(handle, reason)
+            elif handle.future.cancelled():
+                self.leave(handle, CanceledError("nobody waits for it any more"))
 
     def close(self) -> None:
-        """Take no more requests; those that wait fail with EngineStoppedError, the current one at its next step."""
+        """Take no more requests; those that wait fail with EngineStoppedError, those inside at their next step."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
         self.prune()
 
     def abandon(self, error: EngineError) -> None:
-        """Fail everything, the current request too, because the engine's thread has died."""
+        """Fail everything, what is inside too, because the engine's thread has ended."""
         with self._changed:
             self._closed = True
-            handles = [*([self._current] if self._current else []), *self._waiting]
-            self._current = None
-            self._waiting.clear()
+            handles = [*self._inside, *self._waiting]
             self._changed.notify_all()
         for handle in handles:
-            _settle(handle, error)
-
-
-def _settle(handle: Handle, outcome: RenderResult | EngineError | None) -> None:
-    if outcome is None:
-        return
-    with contextlib.suppress(InvalidStateError):  # its future was canceled from outside
-        if isinstance(outcome, EngineError):
-            handle.future.set_exception(outcome)
-        else:
-            handle.future.set_result(outcome)
+            self.leave(handle, error)

@@ -6,13 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.errors import ModelUnavailableError
+from actors.engine.errors import InvalidRequestError, ModelUnavailableError
 
 if TYPE_CHECKING:
     from actors.engine.request import RenderRequest
     from safelight.config import ModelSettings
 
-_NEEDED = ("prompt", "width", "height", "num_inference_steps", "generator")
+_NEEDED = ("prompt", "num_inference_steps", "generator")
+_INPUTS = {"image": "input image", "mask": "mask", "strength": "strength", "frames": "number of frames"}
+_INPUT_ARGUMENTS = {"image": "image", "mask": "mask_image", "strength": "strength", "frames": "num_frames"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +55,39 @@ def pipeline_arguments(request: RenderRequest, model: ModelSettings, accepted: C
     """The keyword arguments of the pipeline's ``__call__`` without the generators.
 
     ``accepted`` are the names that the pipeline takes. Raises ModelUnavailableError where it is not a pipeline that
-    turns text into pictures.
+    renders prompts, InvalidRequestError on an input that it doesn't take.
     """
     missing = [name for name in _NEEDED if name not in accepted]
     if missing:
         raise ModelUnavailableError(
-            f"model {request.model!r} is no text-to-image pipeline: it takes no {', '.join(missing)}"
+            f"model {request.model!r} is no pipeline that renders prompts: it takes no {', '.join(missing)}"
         )
     adapter = adapter_of(model)
-    arguments: dict[str, Any] = {
-        "prompt": request.prompt,
+    optional = {
         "width": request.width,
         "height": request.height,
-        "num_inference_steps": request.steps,
-    }
-    optional = {
         adapter.guidance: request.guidance,
         "negative_prompt": request.negative_prompt if request.negative_prompt is not None else adapter.negative_prompt,
         "max_sequence_length": text_length(model),
     }
-    arguments |= {name: value for name, value in optional.items() if value is not None and name in accepted}
-    return arguments
+    arguments = {name: value for name, value in optional.items() if value is not None and name in accepted}
+    arguments |= {"prompt": request.prompt, "num_inference_steps": request.steps}
+    return arguments | input_arguments(request, accepted)
+
+
+def input_arguments(request: RenderRequest, accepted: Collection[str]) -> dict[str, Any]:
+    """What a request brings along, by the pipeline's names. Pictures are brought to the size that is rendered.
+
+    Raises InvalidRequestError on an input that is not accepted.
+    """
+    inputs: dict[str, Any] = {}
+    for name, words in _INPUTS.items():
+        value = getattr(request, name)
+        if value is None:
+            continue
+        if _INPUT_ARGUMENTS[name] not in accepted:
+            raise InvalidRequestError(f"{name}: model {request.model!r} takes no {words}")
+        if name in ("image", "mask"):
+            value = value.convert("RGB" if name == "image" else "L").resize((request.width, request.height))
+        inputs[_INPUT_ARGUMENTS[name]] = value
+    return inputs

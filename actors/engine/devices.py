@@ -68,6 +68,13 @@ def choose_dtype(model: ModelSettings, device: Device) -> torch.dtype:
     return dtype
 
 
+def on_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A small tensor of the CPU on the device, without waiting for what the device has to do before."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
+
+
 @contextmanager
 def other_stream(device: Device, *used: torch.Tensor) -> Iterator[None]:
     """Work of the calling thread on a CUDA stream of its own, after what the engine's stream was given so far.
@@ -105,6 +112,16 @@ def is_out_of_memory(error: BaseException) -> bool:
         return True
     words = ("out of memory", "can't allocate memory", "not enough memory", "CUDNN_STATUS_ALLOC_FAILED")
     return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """True after a CUDA error that leaves no way to use the device in this process (an assert, an illegal address)."""
+    import torch
+
+    kind = getattr(torch, "AcceleratorError", None)
+    return (kind is not None and isinstance(error, kind)) or (
+        isinstance(error, RuntimeError) and "CUDA error" in str(error)
+    )
 
 
 def free_memory(device: Device) -> None:

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
-from actors.engine.admission import Admission
-from actors.engine.errors import EngineError, EngineStoppedError, OutOfMemoryError
-from actors.engine.progress import ImageProgress
-from actors.engine.request import NOBODY, Handle, RenderRequest, RenderResult, StepProgress, Watch
+from actors.engine.admission import Line
+from actors.engine.checkpoints import identity_of
+from actors.engine.developing import Developer
+from actors.engine.errors import EngineError, EngineStoppedError
+from actors.engine.loop import Loop, Models
+from actors.engine.observer import Observer, Unobserved
+from actors.engine.request import NOBODY, Handle, RenderRequest, Watch
+from safelight.config import EngineSettings
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
-    from actors.engine.shelf import Shelf
-    from actors.engine.simulated import SimulatedShelf
     from safelight.config import ModelSettings
 
 _log = structlog.get_logger(__name__)
+
+_IDLE_S = 1.0  # how often an idle engine looks for late requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,29 +42,37 @@ class Limits:
 
 
 class Engine:
-    """Renders requests on one device, one after the other. All methods are safe to call from any thread.
+    """Renders requests on one device; those that fit together share its steps. All methods are safe from any thread.
 
     torch is imported by the engine's thread alone, so that whoever only holds an engine starts fast.
     """
 
     def __init__(
-        self, models: Mapping[str, ModelSettings], device: str = "auto", *, room: int = 2, limits: Limits | None = None
+        self,
+        models: Mapping[str, ModelSettings],
+        device: str = "auto",
+        *,
+        settings: EngineSettings | None = None,
+        observer: Observer | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._models = dict(models)
         self._wanted_device = device
-        self._room = room
+        self._settings = settings or EngineSettings()
+        self._observer = observer or Unobserved()
         self._limits = limits or Limits()
         self._patience = self._limits.load_s
-        self._admission = Admission()
+        self._line = Line()
         self._ready: Future[Device] = Future()
+        self._developer = Developer(capacity=2 * self._settings.max_batch, on_progress=self._touch)
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._warm: Sequence[str] = ()
-        self._render_on: Callable[..., RenderResult]
         self._last_progress = time.monotonic()
 
     def start(self, warm: Sequence[str] = ()) -> None:
-        """Start the engine's thread; it loads the models of ``warm`` before its first request."""
+        """Start the engine's threads; the models of ``warm`` are loaded before the first request."""
         self._warm = warm
+        self._developer.start()
         self._thread.start()
 
     def wait_ready(self, timeout: float | None = None) -> str:
@@ -77,15 +90,15 @@ class Engine:
         handle = Handle(request, watch)
         if not self.busy:
             self._touch()  # an engine that was idle has not been silent
-        self._admission.put(handle)
+        self._line.put(handle)
         return handle
 
     def stop(self, timeout: float = 10.0) -> bool:
         """Take no more requests and stop at the next step boundary; what isn't done fails with EngineStoppedError.
 
-        Returns False where the thread still hangs after ``timeout`` seconds.
+        Returns False where the threads still hang after ``timeout`` seconds.
         """
-        self._admission.close()
+        self._line.close()
         if self._thread.ident is not None:
             self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -98,16 +111,16 @@ class Engine:
     @property
     def busy(self) -> bool:
         """True while a request waits or is rendered."""
-        return self._admission.busy
+        return self._line.busy
 
     @property
     def last_progress(self) -> float:
-        """The instant (``time.monotonic()``, seconds) at which the engine's thread last got on with something."""
+        """The instant (``time.monotonic()``, seconds) at which the engine's threads last got on with something."""
         return self._last_progress
 
     @property
     def hung(self) -> bool:
-        """True while the engine has work and its thread has been silent for longer than its limits allow."""
+        """True while the engine has work and its threads have been silent for longer than its limits allow."""
         return self.busy and time.monotonic() - self._last_progress > self._patience
 
     @property
@@ -117,90 +130,88 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            shelf = self._set_up()
-            while (handle := self._admission.take()) is not None:
-                self._touch()
-                self._admission.leave(handle, self._outcome(handle, shelf))
-                self._touch()
-            shelf.clear()
+            device, models = self._set_up()
+            self._work(self._loop(device, models), models)
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
             _log.exception("the engine's thread died", action="engine.died")
         finally:
-            self._admission.abandon(EngineStoppedError("the engine stopped before the pictures were done"))
+            self._developer.stop(self._limits.step_s)
+            self._line.abandon(EngineStoppedError("the engine stopped before the pictures were done"))
 
-    def _set_up(self) -> Shelf | SimulatedShelf:
+    def _work(self, loop: Loop, models: Models) -> None:
+        while not self._line.closed:
+            if loop.turn():
+                self._touch()
+            elif not models.idle():
+                self._line.wait(_IDLE_S)
+        loop.turn()  # lets go of what is inside
+        models.clear()
+
+    def _set_up(self) -> tuple[Device, Models]:
         from actors.engine.devices import find_device
 
         device = find_device(self._wanted_device)
-        shelf, self._render_on = self._hardware(device)
+        models = self._hardware(device)
         self._ready.set_result(device)
         _log.info("engine ready", action="engine.ready", device=device.place, label=device.label)
         for name in self._warm:
             self._touch()
-            self._warm_up(name, shelf)
-        return shelf
+            self._warm_up(name, models)
+        return device, models
 
-    def _hardware(self, device: Device) -> tuple[Shelf | SimulatedShelf, Callable[..., RenderResult]]:
-        """Where the models are kept, and what renders with them."""
+    def _loop(self, device: Device, models: Models) -> Loop:
+        from actors.engine.devices import SIMULATED, free_memory
+        from actors.engine.marks import marks_of
+
+        def free() -> None:
+            if device.kind != SIMULATED:
+                free_memory(device)
+
+        return Loop(
+            self._line,
+            models,
+            self._developer,
+            marks_of(device),
+            self._settings,
+            self._observer,
+            device=device.label,
+            identity=lambda handle: identity_of(handle.request, self._models[handle.request.model]),
+            loading=self._loading,
+            free=free,
+        )
+
+    def _hardware(self, device: Device) -> Models:
+        """The models, as the device renders them."""
         from actors.engine.devices import SIMULATED
 
         if device.kind == SIMULATED:
             from actors.engine import simulated
 
             pace = simulated.parse_pace(self._wanted_device)
-            return simulated.SimulatedShelf(self._models, device, pace, self._room), simulated.render
-        from actors.engine import shelf, static
+            return simulated.SimulatedModels(self._models, device, pace, self._settings, draw=simulated.draw)
+        from actors.engine.building import Builder
+        from actors.engine.shelf import Shelf
 
-        return shelf.Shelf(self._models, device, self._room), static.render
+        builder = Builder(device, self._settings, self._observer)
+        return Shelf(self._models, device, builder, self._settings.loaded_models)
 
-    def _warm_up(self, name: str, shelf: Shelf | SimulatedShelf) -> None:
+    def _warm_up(self, name: str, models: Models) -> None:
         try:
-            shelf.get(name)
+            models.load(name, set())
         except EngineError as error:
             _log.warning("model not warmed", action="engine.warm_failed", model=name, error=str(error))
 
-    def _outcome(self, handle: Handle, shelf: Shelf | SimulatedShelf) -> RenderResult | EngineError:
-        try:
-            return self._render(handle, shelf)
-        except EngineError as error:
-            return error
-        except Exception as error:
-            _log.exception("render failed", action="engine.render_failed", model=handle.request.model)
-            return EngineError(f"the render failed: {type(error).__name__}")
-
-    def _render(self, handle: Handle, shelf: Shelf | SimulatedShelf) -> RenderResult:
-        request = handle.request
+    @contextmanager
+    def _loading(self) -> Iterator[None]:
+        """While a model loads, silence means less."""
         self._patience = self._limits.load_s
-        model = shelf.get(request.model)
-        self._patience = self._limits.step_s
-        self._touch()
-
-        def checkpoint() -> EngineError | None:
-            self._touch()
-            self._admission.prune()
-            return self._admission.reason_to_stop(handle)
-
-        progress = ImageProgress(len(request.seeds), request.steps, lambda step: _tell(handle, step))
         try:
-            return self._render_on(request, model, checkpoint, progress)
-        except OutOfMemoryError:
-            if not shelf.others(request.model):
-                raise
-        # Outside the except block, whose traceback would keep the tensors of the failed render alive.
-        shelf.keep_only(request.model)
-        progress.restart()
-        return self._render_on(request, model, checkpoint, progress)
+            yield
+        finally:
+            self._patience = self._limits.step_s
+            self._touch()
 
     def _touch(self) -> None:
         self._last_progress = time.monotonic()
-
-
-def _tell(handle: Handle, progress: StepProgress) -> None:
-    if handle.watch.on_progress is None:
-        return
-    try:
-        handle.watch.on_progress(progress)
-    except Exception:  # a listener's fault must not cost the render
-        _log.exception("progress listener failed", action="engine.listener_failed")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import torch
 
+from actors.engine.arguments import input_arguments
 from actors.engine.devices import Device, other_stream
 from actors.engine.embeds import EmbedCache, Embeds
 from actors.engine.families.base import Family, Inputs, LatentRow
@@ -115,6 +116,7 @@ class LatentModel:
     def key(self, request: RenderRequest) -> BatchKey:
         """The request's batch key. Raises InvalidRequestError on what the model can't render."""
         check_text(request)
+        input_arguments(request, accepted=())
         if self.adapters is not None:
             self.adapters.check(request.adapters)
         return self.family.key(request)

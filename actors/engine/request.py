@@ -56,7 +56,8 @@ class Video:
 class RenderResult:
     """Pictures (RGB, one a seed, in order) or videos, the device's seconds that they took, and what to tell the user.
 
-    A step's seconds are shared by the rows that took it together: over all requests they add up to the device's time.
+    A step's seconds are shared by the rows that took it together, and decoding beside a step counts nothing: over all
+    requests they add up to the device's time.
     ``sampler`` names the scheduler that walked through the steps. ``batch_rows`` is how many rows, on average, shared
     the steps. ``resumed_at`` is the step that a checkpoint brought the render to.
     """

@@ -2,106 +2,104 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
+from actors.engine.building import Builder
 from actors.engine.devices import Device, free_memory
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
-from actors.engine.loading import load_pipeline
+from actors.engine.served import ServedModel
+from actors.engine.stepping import Stepper
 
 if TYPE_CHECKING:
+    from actors.engine.request import RenderRequest
     from safelight.config import ModelSettings
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class LoadedModel:
-    """A pipeline on its device, and its scheduler as it was before the first request."""
-
-    settings: ModelSettings
-    pipeline: Any
-    device: Device
-    accepted: frozenset[str] = field(init=False)
-    _scheduler: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Note what the pipeline's ``__call__`` takes."""
-        self.accepted = frozenset(inspect.signature(self.pipeline.__call__).parameters)
-        self._scheduler = copy.deepcopy(self.pipeline.scheduler)
-
-    def renew_scheduler(self) -> None:
-        """Give the pipeline a scheduler without history: no request sees what one before it left behind."""
-        self.pipeline.scheduler = copy.deepcopy(self._scheduler)
-
-
 class Shelf:
-    """Loaded models by name, at most ``room`` of them. Belongs to the engine's thread."""
+    """Loaded models by name, at most ``room`` of them (``loop.Models``). Belongs to the engine's thread."""
 
-    def __init__(self, models: Mapping[str, ModelSettings], device: Device, room: int = 2) -> None:
+    def __init__(self, models: Mapping[str, ModelSettings], device: Device, builder: Builder, room: int) -> None:
         self._models = models
         self._device = device
+        self._builder = builder
         self._room = room
-        self._loaded: OrderedDict[str, LoadedModel] = OrderedDict()
+        self._loaded: OrderedDict[str, ServedModel] = OrderedDict()
 
-    def get(self, name: str) -> LoadedModel:
-        """The model, loaded if need be. Raises ModelUnavailableError, OutOfMemoryError."""
-        if name in self._loaded:
-            self._loaded.move_to_end(name)
-            return self._loaded[name]
-        settings = self._models.get(name)
-        if settings is None:
-            raise ModelUnavailableError(f"model {name!r} is not served here; known are {', '.join(self._models)}")
-        while len(self._loaded) >= self._room:
-            self._drop_oldest()
-        self._loaded[name] = self._load(name, settings)
-        return self._loaded[name]
+    def peek(self, request: RenderRequest) -> Stepper | None:
+        """What renders the request, if its model is loaded. Raises ModelUnavailableError, InvalidRequestError."""
+        if request.model not in self._models:
+            known = ", ".join(self._models)
+            raise ModelUnavailableError(f"model {request.model!r} is not served here; known are {known}")
+        served = self._loaded.get(request.model)
+        if served is None:
+            return None
+        self._loaded.move_to_end(request.model)
+        return served.stepper(request)
 
-    def others(self, name: str) -> bool:
-        """True when models besides ``name`` are loaded."""
-        return any(loaded != name for loaded in self._loaded)
+    def can_load(self, name: str, in_use: set[str]) -> bool:
+        """Whether there is room for one more once models that are not in use are let go."""
+        return len(in_use - {name}) < self._room
 
-    def keep_only(self, name: str) -> None:
-        """Let go of all models but ``name``, to make room for its render."""
-        self._loaded.move_to_end(name)
-        while len(self._loaded) > 1:
-            self._drop_oldest()
-
-    def clear(self) -> None:
-        """Let go of all models."""
-        self._loaded.clear()
-        free_memory(self._device)
-
-    def _load(self, name: str, settings: ModelSettings) -> LoadedModel:
+    def load(self, name: str, in_use: set[str]) -> None:
+        """Load the model, and let go of others for it. Raises ModelUnavailableError, OutOfMemoryError."""
+        while len(self._loaded) >= self._room and self._drop_oldest(in_use):
+            pass
         started = time.monotonic()
-        try:
-            pipeline = load_pipeline(settings, self._device)
-        except OutOfMemoryError:
-            if not self._loaded:
-                raise
-            pipeline = None
-        if pipeline is None:  # outside the except block, whose traceback would keep the half-loaded model alive
-            while self._loaded:
-                self._drop_oldest()
-            pipeline = load_pipeline(settings, self._device)
+        served = self._tried(name)
+        while served is None:  # outside an except block, whose traceback would keep the half-loaded model alive
+            if not self._drop_oldest(in_use):
+                raise OutOfMemoryError(f"model {name!r} does not fit into {self._device.label}'s memory")
+            served = self._tried(name)
+        self._loaded[name] = served
         _log.info(
             "model loaded",
             action="engine.model_loaded",
             model=name,
-            revision=settings.revision,
+            revision=self._models[name].revision,
             device=self._device.place,
             seconds=round(time.monotonic() - started, 3),
         )
-        return LoadedModel(settings, pipeline, self._device)
 
-    def _drop_oldest(self) -> None:
-        name, _ = self._loaded.popitem(last=False)
+    def relieve(self, in_use: set[str]) -> bool:
+        """Give up caches and models that are not in use; False where there is nothing to give up."""
+        given = self._builder.relieve()
+        for served in self._loaded.values():
+            given = (served.stepping is not None and served.stepping.passes.release()) or given
+        while self._drop_oldest(in_use):
+            given = True
+        free_memory(self._device)
+        return given
+
+    def idle(self) -> bool:
+        """Compile or capture a piece of what is wanted; False where there is nothing."""
+        return any(served.stepping is not None and served.stepping.passes.idle() for served in self._loaded.values())
+
+    def clear(self) -> None:
+        """Let go of all models."""
+        while self._drop_oldest(set()):
+            pass
+        free_memory(self._device)
+
+    def _tried(self, name: str) -> ServedModel | None:
+        """The model; None where the device has not enough memory for it."""
+        try:
+            return self._builder.build(name, self._models[name])
+        except OutOfMemoryError:
+            free_memory(self._device)
+            return None
+
+    def _drop_oldest(self, in_use: set[str]) -> bool:
+        name = next((name for name in self._loaded if name not in in_use), None)
+        if name is None:
+            return False
+        self._loaded.pop(name).close()
         free_memory(self._device)
         _log.info("model let go", action="engine.model_dropped", model=name)
+        return True

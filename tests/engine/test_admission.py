@@ -1,94 +1,82 @@
-"""The waiting line, without a device and with a clock of its own."""
+"""The line before the engine, without a device and with a clock of its own."""
 
 from __future__ import annotations
 
 import pytest
 
-from actors.engine.admission import Admission
+from actors.engine.admission import Line
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineError, EngineStoppedError
 from actors.engine.request import Handle
+from actors.engine.simulation import VirtualClock
 from tests.engine.conftest import ask
 
 
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        """The present instant in seconds."""
-        return self.now
-
-
-def test_first_in_first_out() -> None:
-    """The order of submits is the order of renders."""
-    line = Admission()
-    handles = [Handle(ask(seeds=(seed,))) for seed in range(3)]
+def put(line: Line, *handles: Handle) -> None:
+    """Let them wait."""
     for handle in handles:
         line.put(handle)
-    assert [line.take() for _ in handles] == handles
 
 
-def test_canceled_and_late_ones_are_passed_over() -> None:
-    """They fail with their reason, and the next one is taken."""
-    clock = Clock()
-    line = Admission(clock)
-    canceled, late, wanted = Handle(ask()), Handle(ask(deadline=99.0)), Handle(ask(deadline=101.0))
-    for handle in (canceled, late, wanted):
+def test_they_wait_in_the_order_in_which_they_came() -> None:
+    """And know since when."""
+    clock = VirtualClock()
+    line = Line(clock)
+    handles = [Handle(ask(seeds=(seed,))) for seed in range(3)]
+    for handle in handles:
+        clock.now += 1
         line.put(handle)
+    assert list(line.waiting()) == handles
+    assert [handle.submitted_at for handle in handles] == [1, 2, 3]
+
+
+def test_prune_lets_go_of_canceled_and_late_ones() -> None:
+    """They fail with their reason as soon as it is so, not when their turn comes."""
+    clock = VirtualClock()
+    line = Line(clock)
+    canceled, late, wanted, left = Handle(ask()), Handle(ask(deadline=9.0)), Handle(ask(deadline=11.0)), Handle(ask())
+    put(line, canceled, late, wanted, left)
     canceled.cancel()
-    assert line.take() is wanted
+    assert left.future.cancel()
+    line.prune()
+    assert list(line.waiting()) == [late, wanted]
+    clock.now = 9.0
+    line.prune()
+    assert list(line.waiting()) == [wanted]
     assert isinstance(canceled.future.exception(0), CanceledError)
     assert isinstance(late.future.exception(0), DeadlineExceededError)
 
 
-def test_prune_does_not_wait_for_their_turn() -> None:
-    """A waiting request fails as soon as its deadline passes."""
-    clock = Clock()
-    line = Admission(clock)
-    handle = Handle(ask(deadline=101.0))
-    line.put(handle)
-    line.prune()
-    assert not handle.future.done()
-    clock.now = 101.0
-    line.prune()
-    assert isinstance(handle.future.exception(0), DeadlineExceededError)
+def test_future_canceled_from_outside_does_not_enter() -> None:
+    """Whoever no longer waits gets no render."""
+    line = Line()
+    left = Handle(ask())
+    put(line, left)
+    assert left.future.cancel()
+    assert not line.enter(left)
     assert not line.busy
 
 
-def test_future_canceled_from_outside_is_passed_over() -> None:
-    """Whoever no longer waits gets no render."""
-    line = Admission()
-    left, wanted = Handle(ask()), Handle(ask())
-    line.put(left)
-    line.put(wanted)
-    assert left.future.cancel()
-    assert line.take() is wanted
-
-
-def test_close_fails_what_waits_and_stops_what_runs() -> None:
-    """The running one hears of it at its next step."""
-    line = Admission()
-    running, waiting = Handle(ask()), Handle(ask())
-    line.put(running)
-    line.put(waiting)
-    assert line.take() is running
+def test_close_fails_what_waits_and_stops_what_is_inside() -> None:
+    """The one inside hears of it at its next step."""
+    line = Line()
+    inside, waiting = Handle(ask()), Handle(ask())
+    put(line, inside, waiting)
+    assert line.enter(inside)
     line.close()
     assert isinstance(waiting.future.exception(0), EngineStoppedError)
-    assert isinstance(line.reason_to_stop(running), EngineStoppedError)
-    assert line.take() is None
+    assert isinstance(line.reason_to_stop(inside), EngineStoppedError)
+    assert line.busy
     with pytest.raises(EngineStoppedError):
         line.put(Handle(ask()))
 
 
 def test_abandon_fails_everything() -> None:
     """When the thread dies nobody is left waiting."""
-    line = Admission()
-    running, waiting = Handle(ask()), Handle(ask())
-    line.put(running)
-    line.put(waiting)
-    line.take()
+    line = Line()
+    inside, waiting = Handle(ask()), Handle(ask())
+    put(line, inside, waiting)
+    line.enter(inside)
     line.abandon(EngineError("dead"))
-    assert isinstance(running.future.exception(0), EngineError)
+    assert isinstance(inside.future.exception(0), EngineError)
     assert isinstance(waiting.future.exception(0), EngineError)
     assert not line.busy

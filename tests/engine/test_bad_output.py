@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -41,12 +40,12 @@ def test_poisoned_weights_fail_alone(tmp_path: Path) -> None:
 def test_one_colour_all_over_is_no_picture() -> None:
     """What half precision leaves after an overflow in the decoder."""
     with pytest.raises(BadOutputError, match="one colour"):
-        to_pictures(SimpleNamespace(images=np.zeros((1, 8, 8, 3), np.float32)), 8, 8)
+        to_pictures(np.zeros((1, 8, 8, 3), np.float32), 8, 8)
 
 
 def test_one_bad_image_of_two_fails_the_request() -> None:
     """A job has all its pictures or none."""
     good = np.linspace(0, 1, 8 * 8 * 3, dtype=np.float32).reshape(1, 8, 8, 3)
     with pytest.raises(BadOutputError):
-        to_pictures(SimpleNamespace(images=np.concatenate([good, np.full_like(good, np.nan)])), 8, 8)
-    assert to_pictures(SimpleNamespace(images=good), 8, 8)[0].getpixel((7, 7)) == (252, 254, 255)
+        to_pictures(np.concatenate([good, np.full_like(good, np.nan)]), 8, 8)
+    assert to_pictures(good, 8, 8)[0].getpixel((7, 7)) == (252, 254, 255)

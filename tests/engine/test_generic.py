@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.engine import Engine
+from actors.engine import Engine, Watch
 from actors.engine.errors import CanceledError, InvalidRequestError
 from safelight.config import ModelSettings
 from tests.engine.conftest import SCENES, TIMEOUT_S, ask
@@ -90,7 +90,7 @@ def test_what_the_pipeline_refuses_is_an_invalid_request(generic: Engine) -> Non
 def test_cancel_leaves_no_history_behind(generic: Engine) -> None:
     """The multistep scheduler starts anew."""
     before = picture(generic, 3)
-    handle = generic.submit(ask(steps=50), lambda progress: handle.cancel())
+    handle = generic.submit(ask(steps=50), Watch(on_progress=lambda _: handle.cancel()))
     with pytest.raises(CanceledError):
         handle.result(TIMEOUT_S)
     assert (picture(generic, 3) == before).all()

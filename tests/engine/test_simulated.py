@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.engine import Engine
+from actors.engine import Engine, Watch
 from actors.engine.devices import find_device
 from actors.engine.errors import CanceledError, DeadlineExceededError, InvalidRequestError, ModelUnavailableError
 from actors.engine.request import StepProgress
-from actors.engine.simulated import WARNING, Pace, SimulatedShelf, parse_pace
+from actors.engine.simulated import WARNING, Pace, SimulatedModels, parse_pace
+from safelight.config import EngineSettings
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
 
 
@@ -47,14 +48,14 @@ def test_device_time_is_that_of_the_pace() -> None:
 def test_progress_counts_the_steps_of_all_batches(quick: Engine) -> None:
     """It only grows, though three pictures are two batches here."""
     told: list[StepProgress] = []
-    quick.submit(ask(seeds=(1, 2, 3), steps=6), told.append).result(TIMEOUT_S)
+    quick.submit(ask(seeds=(1, 2, 3), steps=6), Watch(on_progress=told.append)).result(TIMEOUT_S)
     assert [progress.step for progress in told] == sorted({progress.step for progress in told})
     assert told[-1] == StepProgress(6, 6)
 
 
 def test_cancel_and_deadline_stop_it_between_steps(quick: Engine) -> None:
     """As they stop a real device; what it had spent by then is told."""
-    handle = quick.submit(ask(steps=1000), lambda step: handle.cancel() if step.step == 3 else None)
+    handle = quick.submit(ask(steps=1000), Watch(on_progress=lambda at: handle.cancel() if at.step == 3 else None))
     with pytest.raises(CanceledError) as caught:
         handle.result(TIMEOUT_S)
     assert caught.value.device_seconds > 0
@@ -88,16 +89,17 @@ def test_pace_that_is_none_is_a_clear_error(wanted: str) -> None:
     assert engine.stop(TIMEOUT_S)
 
 
-def test_shelf_makes_room_like_the_real_one() -> None:
-    """The model not used for longest goes first."""
+def test_models_make_room_like_real_ones() -> None:
+    """The model not used for longest goes first, unless it has rows."""
     models = {name: scenes() for name in ("one", "two", "three")}
-    shelf = SimulatedShelf(models, find_device("simulated"), Pace())
-    for name in ("one", "two", "one", "three"):
-        assert shelf.get(name).name == name
-    assert list(shelf._loaded) == ["one", "three"]
-    assert shelf.others("one")
-    shelf.keep_only("one")
-    assert not shelf.others("one")
+    shelf = SimulatedModels(models, find_device("simulated"), Pace(), EngineSettings(loaded_models=2))
+    for name in ("one", "two"):
+        shelf.load(name, set())
+    assert shelf.peek(ask(model="one")) is not None
+    assert not shelf.can_load("three", {"one", "two"})
+    shelf.load("three", {"one"})
+    assert shelf.peek(ask(model="two")) is None
+    assert shelf.peek(ask(model="one")) is not None
 
 
 def test_no_torch_is_imported() -> None:

@@ -67,7 +67,7 @@ def test_cancel_of_a_waiting_request_leaves_the_running_one_alone(engine: Engine
 def test_deadline_that_passed_before_the_start(engine: Engine) -> None:
     """Nothing is rendered, no step is told."""
     steps: list[StepProgress] = []
-    handle = engine.submit(ask(deadline=time.monotonic() - 1), steps.append)
+    handle = engine.submit(ask(deadline=time.monotonic() - 1), Watch(on_progress=steps.append))
     with pytest.raises(DeadlineExceededError):
         handle.result(TIMEOUT_S)
     assert steps == []
@@ -84,7 +84,7 @@ def test_deadline_in_mid_render(engine: Engine) -> None:
             threading.Event().wait(0.01)
 
     with pytest.raises(DeadlineExceededError):
-        engine.submit(ask(steps=100, deadline=deadline), on_progress).result(TIMEOUT_S)
+        engine.submit(ask(steps=100, deadline=deadline), Watch(on_progress=on_progress)).result(TIMEOUT_S)
     assert max(steps, default=0) <= 3
     assert engine.submit(ask()).result(TIMEOUT_S).images
 
@@ -95,7 +95,7 @@ def test_listener_that_fails_costs_nothing(engine: Engine) -> None:
     def on_progress(_progress: StepProgress) -> None:
         raise RuntimeError("a listener's fault")
 
-    assert engine.submit(ask(), on_progress).result(TIMEOUT_S).images
+    assert engine.submit(ask(), Watch(on_progress=on_progress)).result(TIMEOUT_S).images
 
 
 def test_stop_ends_the_running_and_the_waiting() -> None:
@@ -104,8 +104,8 @@ def test_stop_ends_the_running_and_the_waiting() -> None:
     engine.start()
     assert engine.wait_ready(TIMEOUT_S) == "cpu"
     running, reached, go_on = submit_held(engine, ask(steps=50), at_step=1)
-    waiting = engine.submit(ask())
     assert reached.wait(TIMEOUT_S)
+    waiting = engine.submit(ask())
     assert engine.busy
     stopper = threading.Thread(target=engine.stop, args=(TIMEOUT_S,))
     stopper.start()

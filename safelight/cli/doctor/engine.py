@@ -7,6 +7,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from safelight.cli.doctor.check import Check, fail, first_line, ok, warn
 from safelight.config import ModelSettings, Settings
 
@@ -67,7 +69,8 @@ def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
                 yield there
                 continue
             if engine is None:
-                engine = Engine(settings.models, settings.worker.device, room=1)
+                one = msgspec.structs.replace(settings.engine, loaded_models=1)
+                engine = Engine(settings.models, settings.worker.device, settings=one)
                 engine.start()
             yield _renders(f"model {name}", name, model, engine)
     finally:
