@@ -22,10 +22,18 @@ from actors.engine.families.base import (
 )
 from actors.engine.request import RenderRequest
 from actors.engine.stepping import BatchKey
+from safelight.config import ModelSettings
+
+_SIZES = 64  # whose positions are kept: a few hundred KiB each
 
 
 class Flux(Family):
     """Latents are packed in 2x2 patches: [B, patches, 4 channels]. ``img_ids`` and ``txt_ids`` serve all rows."""
+
+    def __init__(self, pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> None:
+        """As every family."""
+        super().__init__(pipeline, settings, device, dtype)
+        self._positions: dict[tuple[int, int, int], dict[str, torch.Tensor]] = {}
 
     @property
     def denoiser(self) -> torch.nn.Module:
@@ -109,9 +117,16 @@ class Flux(Family):
         return pictures
 
     def _ids(self, key: BatchKey, text_length: int) -> dict[str, torch.Tensor]:
-        scale = self.pipeline.vae_scale_factor * 2
-        image_ids = self.pipeline._prepare_latent_image_ids(
-            1, key.height // scale, key.width // scale, self.device, self.dtype
-        )
+        """Positions of patches and tokens, made once for a size: each would wait for the device."""
+        size = (key.height, key.width, text_length)
+        if size not in self._positions:
+            if len(self._positions) >= _SIZES:
+                self._positions.clear()
+            self._positions[size] = self._positions_of(*size)
+        return self._positions[size]
+
+    def _positions_of(self, height: int, width: int, text_length: int) -> dict[str, torch.Tensor]:
+        scale = self.size_multiple
+        image_ids = self.pipeline._prepare_latent_image_ids(1, height // scale, width // scale, self.device, self.dtype)
         text_ids = torch.zeros(text_length, 3, device=self.device, dtype=self.dtype)
         return {"img_ids": image_ids, "txt_ids": text_ids}

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from actors.engine.arguments import pipeline_arguments
-from actors.engine.devices import Device
+from actors.engine.devices import find_device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families import family_of
 from actors.engine.families.base import LatentRow
@@ -28,16 +28,18 @@ LATENTS = 1e-4
 _TEXT_TOKENS = {"flux": 24, "sd3": 24}
 
 
-def latent_model(name: str, pipeline: Any = None, dtype: torch.dtype = torch.float32, **changes: Any) -> LatentModel:
-    """A family's tiny model, or another pipeline of that family, run eagerly on the CPU."""
+def latent_model(
+    name: str, pipeline: Any = None, dtype: torch.dtype = torch.float32, device: str = "cpu", **changes: Any
+) -> LatentModel:
+    """A family's tiny model, or another pipeline of that family that lies on the device, run eagerly."""
     pipeline = tiny.FAMILIES[name]() if pipeline is None else pipeline
     options: dict[str, Any] = {"family": name, "max_sequence_length": _TEXT_TOKENS.get(name)} | changes
-    family = family_of(pipeline, ModelSettings(model="tiny", **options), "cpu", dtype)
+    family = family_of(pipeline, ModelSettings(model="tiny", **options), device, dtype)
     assert family is not None
     return LatentModel(
         name="tiny",
         family=family,
-        device=Device("cpu", "cpu"),
+        device=find_device(device),
         embeds=EmbedCache(2**24),
         passes=Eager(family.denoiser),
         limits=lambda _: 8,

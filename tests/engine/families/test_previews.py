@@ -38,7 +38,7 @@ def test_a_preview_is_of_its_moment(model: LatentModel) -> None:
     assert later is not None
     early = now()
     walk(model, [row])
-    assert np.array_equal(later(), early)
+    assert np.array_equal(np.asarray(later()), np.asarray(early))
 
 
 def test_a_preview_before_the_first_step_is_noise(model: LatentModel) -> None:
