@@ -1,4 +1,7 @@
-"""The two ends of a RabbitMQ fanout exchange that carries progress. Both come back by themselves when it was away."""
+"""The two ends of a RabbitMQ fanout exchange that carries progress and previews.
+
+Both come back by themselves when it was away.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPError
 
 from actors.broker import connection_parameters
-from actors.latest import LatestProgress
-from jobstore.live import Progress
+from actors.latest import Latest
+from jobstore.live import Message
 from safelight.telemetry import get_logger
 from safelight.telemetry.throttle import Throttle
 
@@ -23,9 +26,10 @@ _IDLE_S = 5.0
 _FIRST_PAUSE_S = 0.2
 _LONGEST_PAUSE_S = 5.0
 _QUEUE_LIMIT = 10_000  # messages that a slow listener may have waiting at the broker; the oldest go first
+_QUEUE_LIMIT_BYTES = 64 * 1024 * 1024
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Progress).decode
+_decode = msgspec.json.Decoder(Message).decode
 
 
 def open_channel(url: str) -> BlockingChannel:
@@ -38,7 +42,7 @@ def open_channel(url: str) -> BlockingChannel:
 class FanoutPublisher:
     """Publishes what waits, from one thread. While the broker is away only the latest of each job is kept."""
 
-    def __init__(self, url: str, waiting: LatestProgress) -> None:
+    def __init__(self, url: str, waiting: Latest[Message]) -> None:
         self._url = url
         self._waiting = waiting
         self._channel: BlockingChannel | None = None
@@ -61,8 +65,8 @@ class FanoutPublisher:
         _close(self._channel)
 
     def _publish_next(self) -> None:
-        progress = self._waiting.get(_IDLE_S)
-        if progress is None:
+        message = self._waiting.get(_IDLE_S)
+        if message is None:
             if self._channel is not None:
                 self._channel.connection.process_data_events(0)  # answers heartbeats
             return
@@ -70,13 +74,13 @@ class FanoutPublisher:
             self._channel = open_channel(self._url)
             if self._trouble.over():
                 _log.info("progress is sent again", action="progress.broker_back")
-        self._channel.basic_publish(EXCHANGE, "", _encode(progress))
+        self._channel.basic_publish(EXCHANGE, "", _encode(message))
 
 
 class FanoutListener:
     """Hears everything that is published, from one thread, through a queue that goes when it goes."""
 
-    def __init__(self, url: str, tell: Callable[[Progress], None]) -> None:
+    def __init__(self, url: str, tell: Callable[[Message], None]) -> None:
         self._url = url
         self._tell = tell
         self._stopping = threading.Event()
@@ -107,7 +111,10 @@ class FanoutListener:
         channel = open_channel(self._url)
         try:
             queue = channel.queue_declare(
-                "", exclusive=True, auto_delete=True, arguments={"x-max-length": _QUEUE_LIMIT}
+                "",
+                exclusive=True,
+                auto_delete=True,
+                arguments={"x-max-length": _QUEUE_LIMIT, "x-max-length-bytes": _QUEUE_LIMIT_BYTES},
             ).method.queue
             channel.queue_bind(queue, EXCHANGE)
             self.bound.set()
@@ -123,10 +130,10 @@ class FanoutListener:
 
     def _hear(self, body: bytes) -> None:
         try:
-            progress = _decode(body)
+            message = _decode(body)
         except msgspec.DecodeError:  # another release's message; the next one may be readable
             return
-        self._tell(progress)
+        self._tell(message)
 
 
 def _close(channel: BlockingChannel | None) -> None:

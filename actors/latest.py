@@ -1,33 +1,41 @@
-"""What waits to be sent: of each job the latest progress alone."""
+"""What waits to be sent: of each thing that is told about, the latest alone."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from uuid import UUID
+from collections.abc import Hashable
+from typing import Generic, TypeVar
 
-from jobstore.live import Progress
+from jobstore.live import Message, Preview
+
+T = TypeVar("T")
 
 
-class LatestProgress:
-    """A bounded queue that keeps the latest progress of each job: whoever is slow skips, and never falls behind."""
+def subject_of(message: Message) -> Hashable:
+    """What a message is about: a later one makes it worthless."""
+    return message.job_id, message.index if isinstance(message, Preview) else None
+
+
+class Latest(Generic[T]):
+    """A bounded queue that keeps the latest of each key: whoever is slow skips, and never falls behind."""
 
     def __init__(self, capacity: int = 1024) -> None:
         self._capacity = capacity
-        self._latest: OrderedDict[UUID, Progress] = OrderedDict()
+        self._latest: OrderedDict[Hashable, T] = OrderedDict()
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, progress: Progress) -> None:
-        """Replace what waits for that job; without room the job that waits longest is dropped."""
+    def put(self, key: Hashable, item: T) -> None:
+        """Replace what waits under that key; without room what waits longest is dropped."""
         with self._changed:
-            self._latest[progress.job_id] = progress
+            self._latest[key] = item
             if len(self._latest) > self._capacity:
                 self._latest.popitem(last=False)
             self._changed.notify()
 
-    def get(self, timeout: float) -> Progress | None:
-        """The job that waits longest; None after ``timeout`` seconds or once closed."""
+    def get(self, timeout: float) -> T | None:
+        """What waits longest; None after ``timeout`` seconds or once closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._latest or self._closed, timeout)
             return self._latest.popitem(last=False)[1] if self._latest and not self._closed else None

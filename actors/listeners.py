@@ -1,20 +1,20 @@
-"""Who listens to progress within this process."""
+"""Who listens to progress and previews within this process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from jobstore.live import Progress
+from jobstore.live import Message
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[Message], None]
 
 
 class Listeners:
-    """Who wants to hear of progress."""
+    """Who wants to hear."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Listener] = {}
@@ -32,12 +32,12 @@ class Listeners:
 
         return remove
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, message: Message) -> None:
         """Call every listener; one that fails is no reason to leave out the others."""
         with self._lock:
             listeners = tuple(self._listeners.values())
         for listener in listeners:
             try:
-                listener(progress)
+                listener(message)
             except Exception:
                 _log.exception("progress listener failed", action="progress.listener_failed")

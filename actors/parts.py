@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from actors.engine import Engine
 from actors.gate import OutputsGate
 from actors.paces import Paces
+from actors.previewing import Previewer
 from jobstore.live import Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
@@ -23,6 +24,7 @@ class Parts:
     engine: Engine
     bell: Bell
     progress: ProgressChannel
+    previews: Previewer
     worker: Worker
     gate: OutputsGate
     paces: Paces = field(default_factory=Paces)

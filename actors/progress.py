@@ -1,4 +1,4 @@
-"""Carries progress from workers to the API's processes: inside one process, or over RabbitMQ."""
+"""Carries progress and previews from workers to the API's processes: inside one process, or over RabbitMQ."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.fanout import FanoutListener, FanoutPublisher
-from actors.latest import LatestProgress
+from actors.latest import Latest, subject_of
 from actors.listeners import Listener, Listeners
 from actors.threads import LazyThread
-from jobstore.live import Progress, ProgressChannel
+from jobstore.live import Message, ProgressChannel
 
 
 class ClosableChannel(ProgressChannel, Protocol):
@@ -29,12 +29,12 @@ class MemoryProgress:
 
     def __init__(self) -> None:
         self._listeners = Listeners()
-        self._waiting = LatestProgress()
+        self._waiting: Latest[Message] = Latest()
         self._thread = LazyThread("progress", self._run)
 
-    def publish(self, progress: Progress) -> None:
+    def publish(self, message: Message) -> None:
         """Send to all listeners. Returns at once, from any thread."""
-        self._waiting.put(progress)
+        self._waiting.put(subject_of(message), message)
         self._thread.ensure()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -48,9 +48,9 @@ class MemoryProgress:
 
     def _run(self) -> None:
         while not self._waiting.closed:
-            progress = self._waiting.get(timeout=60)
-            if progress is not None:
-                self._listeners.tell(progress)
+            message = self._waiting.get(timeout=60)
+            if message is not None:
+                self._listeners.tell(message)
 
 
 class RabbitProgress:
@@ -58,15 +58,15 @@ class RabbitProgress:
 
     def __init__(self, url: str) -> None:
         self._listeners = Listeners()
-        self._waiting = LatestProgress()
+        self._waiting: Latest[Message] = Latest()
         self._publisher = FanoutPublisher(url, self._waiting)
         self._listener = FanoutListener(url, self._listeners.tell)
         self._publishing = LazyThread("progress-publisher", self._publisher.run)
         self._listening = LazyThread("progress-listener", self._listener.run)
 
-    def publish(self, progress: Progress) -> None:
+    def publish(self, message: Message) -> None:
         """Send to all listeners of all processes. Returns at once, from any thread."""
-        self._waiting.put(progress)
+        self._waiting.put(subject_of(message), message)
         self._publishing.ensure()
 
     def listen(self, listener: Listener) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from actors.checkpointing import Checkpointer
 from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress, Watch
 from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError, ModelUnavailableError
+from actors.engine.request import Preview
 from actors.found import find_finish
 from actors.leases import HeldJob
 from actors.parts import Parts
@@ -145,9 +146,14 @@ def _watch(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Watch:
             )
         )
 
+    def on_preview(preview: Preview) -> None:
+        parts.previews.offer(held.job_id, held.lease.token, preview)
+
     every_s = parts.settings.engine.checkpoint_every_s
     return Watch(
         on_progress=on_progress,
+        on_preview=on_preview,
+        preview_every=held.lease.job.request.previews,
         on_checkpoint=checkpoints.offer,
         checkpoint_every_s=None if every_s == "never" else every_s,
     )

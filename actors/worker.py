@@ -17,6 +17,7 @@ from actors.engine import Engine
 from actors.gate import OutputsGate
 from actors.lifespan import Lifespan
 from actors.parts import Parts
+from actors.previewing import Previewer
 from jobstore.live import Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
@@ -58,6 +59,7 @@ class WorkerProcess:
         self._broker = broker
         self._bell = bell
         self._progress = progress
+        self._previews = Previewer(progress)
         self._embedded = embedded
         self._own_engine = engine is None
         self.engine = engine or Engine(settings.models, settings.worker.device)
@@ -102,6 +104,7 @@ class WorkerProcess:
             self._worker.stop(timeout=int(1000 * (grace + _SETTLE_S)))
             self._worker = None
             self._stop_engine()
+            self._previews.close()
             _log.info("worker stopped", action="worker.stopped", worker_id=str(self.id))
 
     def _stop_engine(self) -> None:
@@ -117,6 +120,7 @@ class WorkerProcess:
             engine=self.engine,
             bell=self._bell,
             progress=self._progress,
+            previews=self._previews,
             gate=OutputsGate(self._outputs),
             worker=Worker(
                 id=self.id,

@@ -30,7 +30,7 @@ from api.services import Services
 from api.shutdown import on_termination
 from api.tail import Tail
 from jobstore.janitor import Janitor
-from jobstore.live import Bell, Progress, ProgressChannel
+from jobstore.live import Bell, Message, Progress, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from jobstore.sweeper import Sweeper
@@ -101,7 +101,7 @@ def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
     async def lifespan(_app: Litestar) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
 
-        def hear(message: Progress) -> None:
+        def hear(message: Message) -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody watches any more
                 loop.call_soon_threadsafe(_note, services, message)
 
@@ -128,8 +128,9 @@ def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, No
     return {"event-tail": services.tail.run, "sweeper": sweeper.run, "janitor": janitor.run}
 
 
-def _note(services: Services, message: Progress) -> None:
-    services.live.note(message)
+def _note(services: Services, message: Message) -> None:
+    if isinstance(message, Progress):
+        services.live.note(message)
     services.tail.note(message)
 
 

@@ -15,9 +15,9 @@ from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.services import Services
-from api.views import job_view, progress_view
+from api.views import job_view, preview_view, progress_view
 from jobstore.job import Job, JobEvent, JobState
-from jobstore.live import Progress
+from jobstore.live import Preview, Progress
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
@@ -46,7 +46,10 @@ async def watch_job(
         str | None, HeaderParameter(name="Last-Event-ID", description="The same, as browsers send it.")
     ] = None,
 ) -> Stream | Response[None]:
-    """`state` and `done` are durable and have an `id:`; `progress` is live only. The stream ends with the job."""
+    """`state` and `done` are durable and have an `id:`; `progress` and `preview` are live only.
+
+    The stream ends with the job.
+    """
     after = _sequence(last_event_header or last_event_id)
     job = await find_job(request, job_id)
     if after and job.state.terminal and not await services.store.events(job.id, after):
@@ -87,11 +90,11 @@ class JobStream:
                 mail = inbox.drain()
                 if mail.overflowed:
                     yield _frame("resync", {})
-                starting = bool(mail.progress) and self._job.state is not JobState.RUNNING
+                starting = bool(mail.progress or mail.previews) and self._job.state is not JobState.RUNNING
                 if starting or not came:
                     for frame in await self._replay():
                         yield frame
-                for frame in self._steps(mail.progress):
+                for frame in (*self._steps(mail.progress), *self._pictures(mail.previews)):
                     yield frame
                 if mail.changed or mail.overflowed:
                     for frame in await self._replay():
@@ -139,6 +142,11 @@ class JobStream:
             if self._job.state is JobState.RUNNING and furthest(step) > self._told:
                 self._told = furthest(step)
                 yield _frame("progress", progress_view(step))
+
+    def _pictures(self, previews: tuple[Preview, ...]) -> Iterator[bytes]:
+        for preview in previews:
+            if self._job.state is JobState.RUNNING and preview.attempt >= self._told[0]:
+                yield _frame("preview", preview_view(preview))
 
 
 def _sequence(text: str | None) -> int:

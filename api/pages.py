@@ -14,7 +14,7 @@ from api.openapi import ApiDocument
 from api.problems import ProblemError
 
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from jobstore.live import Progress
+from jobstore.live import Message, Preview, Progress
 from jobstore.protocol import JobStore
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import STREAMS_OPEN
@@ -21,31 +21,42 @@ _OVERLAP = 200  # sequence numbers of different jobs may become visible out of o
 
 
 class Mail(NamedTuple):
-    """What came in since the last look: progress in order, and whether the job has new durable events."""
+    """What came in since the last look: progress in order, previews, and whether the job has new durable events."""
 
     progress: tuple[Progress, ...]
+    previews: tuple[Preview, ...]
     changed: bool
     overflowed: bool
 
 
 class Subscription:
-    """One stream's inbox: progress queued within a bound, and whether there are durable events to read."""
+    """One stream's inbox: progress within a bound, each image's latest preview, whether there are durable events."""
 
     def __init__(self, job_ids: frozenset[UUID]) -> None:
         """An empty inbox for the events of ``job_ids`` (the job's own, and its leader's)."""
         self.job_ids = job_ids
         self._progress: deque[Progress] = deque()
+        self._previews: dict[int, Preview] = {}
         self._changed = False
         self._overflowed = False
         self._wake = asyncio.Event()
 
-    def offer(self, progress: Progress) -> None:
-        """Queue ``progress``; when there is no room, everything queued is dropped and the reader told so."""
+    def offer(self, message: Message) -> None:
+        """Queue progress; when there is no room, all that is queued is dropped and the reader told so.
+
+        A preview takes the place of an earlier one of the same image.
+        """
+        if isinstance(message, Preview):
+            self._previews[message.index] = message
+        else:
+            self._queue(message)
+        self._wake.set()
+
+    def _queue(self, progress: Progress) -> None:
         if len(self._progress) >= _INBOX:
             self._progress.clear()
             self._overflowed = True
         self._progress.append(progress)
-        self._wake.set()
 
     def touch(self) -> None:
         """Say that the job has new durable events."""
@@ -66,8 +77,9 @@ class Subscription:
 
     def drain(self) -> Mail:
         """Take everything out."""
-        mail = Mail(tuple(self._progress), self._changed, self._overflowed)
+        mail = Mail(tuple(self._progress), tuple(self._previews.values()), self._changed, self._overflowed)
         self._progress.clear()
+        self._previews.clear()
         self._changed = self._overflowed = False
         self._wake.clear()
         return mail
@@ -120,11 +132,11 @@ class Tail:
             async with asyncio.timeout(limit_s):
                 await self._reading.wait()
 
-    def note(self, progress: Progress) -> None:
-        """Hand ``progress`` to those who listen to its job."""
+    def note(self, message: Message) -> None:
+        """Hand progress or a preview to those who listen to its job."""
         for subscription in self._subscriptions:
-            if progress.job_id in subscription.job_ids:
-                subscription.offer(progress)
+            if message.job_id in subscription.job_ids:
+                subscription.offer(message)
 
     def close(self) -> None:
         """End all streams soon; no new one is taken in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from decimal import Decimal
 
 from api.backpressure import Backpressure
@@ -13,13 +14,14 @@ from api.schemas import (
     LaneView,
     ModelList,
     ModelView,
+    PreviewView,
     ProgressView,
     QueueView,
     RequestView,
 )
 from api.services import Services
 from jobstore.job import Job, JobRequest, JobState
-from jobstore.live import Progress
+from jobstore.live import Preview, Progress
 from jobstore.protocol import Lane
 from safelight.config import Settings
 
@@ -55,6 +57,12 @@ def job_view(job: Job, services: Services) -> JobView:
 def progress_view(progress: Progress) -> ProgressView:
     """Progress as clients see it."""
     return ProgressView(step=progress.step, steps=progress.steps, fraction=progress.fraction)
+
+
+def preview_view(preview: Preview) -> PreviewView:
+    """A preview as clients see it."""
+    image = f"data:{preview.media_type};base64,{b64encode(preview.image).decode()}"
+    return PreviewView(index=preview.index, step=preview.step, steps=preview.steps, image=image)
 
 
 def model_list(settings: Settings) -> ModelList:

@@ -1,6 +1,6 @@
-"""What passes between processes and is not kept: bells that wake workers, and progress that clients watch.
+"""What passes between processes and is not kept: bells that wake workers, progress and previews that clients watch.
 
-Both are lossy by contract. A lost bell is rung again by the sweeper; a lost progress message is followed by the next.
+All are lossy by contract. A lost bell is rung again by the sweeper; a lost progress message is followed by the next.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Bell(Protocol):
         """True while bells can't be rung, as far as the last try tells."""
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class Progress(Struct, frozen=True, kw_only=True, tag_field="kind", tag="progress"):
     """How far a running job is: ``step`` of ``steps`` denoising steps; ``fraction`` of the whole job, under 1.
 
     ``attempt`` is the lease's token: every later attempt has a higher one (a job's count of attempts may fall again,
@@ -37,11 +37,29 @@ class Progress(Struct, frozen=True, kw_only=True):
     attempt: int = 0
 
 
-class ProgressChannel(Protocol):
-    """Carries progress from workers to every API process."""
+class Preview(Struct, frozen=True, kw_only=True, tag_field="kind", tag="preview"):
+    """A small approximate picture of image ``index`` of a running job, after ``step`` of ``steps`` denoising steps.
 
-    def publish(self, progress: Progress) -> None:
+    ``image`` is a file of ``media_type``, some tens of KiB at most; ``attempt`` is as in Progress.
+    """
+
+    job_id: UUID
+    attempt: int = 0
+    index: int
+    step: int
+    steps: int
+    image: bytes
+    media_type: str
+
+
+Message = Progress | Preview
+
+
+class ProgressChannel(Protocol):
+    """Carries progress and previews from workers to every API process."""
+
+    def publish(self, message: Message) -> None:
         """Send to all listeners. Returns at once, from any thread; drops when there is no room."""
 
-    def listen(self, listener: Callable[[Progress], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[Message], None]) -> Callable[[], None]:
         """Call ``listener`` for every message, from a thread of the channel's; the result ends it."""

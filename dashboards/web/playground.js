@@ -2,7 +2,7 @@
 const at = (id) => document.getElementById(id);
 const finals = ["succeeded", "failed", "canceled", "dead"];
 let models = [];
-let current = null; // {id, stop}: the job on show, and what ends its stream
+let current = null; // {id, width, stop}: the job on show, its pictures' width, and what ends its stream
 
 function headers(more = {}) {
   const key = at("key").value.trim();
@@ -46,12 +46,12 @@ async function submit(event) {
   at("submit").disabled = true;
   try {
     if (!models.length) await loadModels();
-    const body = { prompt: at("prompt").value, n: Number(at("count").value) };
+    const body = { prompt: at("prompt").value, n: Number(at("count").value), previews: true };
     for (const field of ["model", "size", "seed"]) if (at(field).value) body[field] = at(field).value;
     const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
     const job = await (await call("/v1/jobs", options)).json();
     current?.stop.abort();
-    current = { id: job.id, stop: new AbortController() };
+    current = { id: job.id, width: Number(job.request.size.split("x")[0]), stop: new AbortController() };
     at("pictures").replaceChildren();
     show(job);
     if (!finals.includes(job.state)) watch(current);
@@ -102,6 +102,23 @@ function showProgress({ step, steps, fraction }) {
   at("steps").textContent = loading ? "loading…" : `step ${step} of ${steps}`;
 }
 
+// A small approximate picture in the place where the finished one will be.
+function showPreview({ id, width }, { index, step, steps, image }) {
+  if (current?.id !== id) return;
+  let figure = document.getElementById(`preview-${index}`);
+  if (!figure) {
+    figure = document.createElement("figure");
+    figure.id = `preview-${index}`;
+    figure.append(document.createElement("img"), document.createElement("figcaption"));
+    at("pictures").append(figure);
+  }
+  const [picture, caption] = figure.children;
+  picture.src = image;
+  picture.alt = `preview of picture ${index + 1}`;
+  picture.width = width;
+  caption.textContent = `preview, step ${step} of ${steps}`;
+}
+
 async function showPictures(job) {
   const figures = await Promise.all(job.images.map(async (image) => {
     const blob = await (await call(image.url)).blob(); // fetched, since an <img> can't send a key
@@ -128,6 +145,7 @@ async function watch(watched) {
       for await (const event of events(response.body)) {
         if (event.id) last = event.id;
         if (event.name === "progress") showProgress(event.data);
+        if (event.name === "preview") showPreview(watched, event.data);
         if (event.name === "state") showState(event.data.state);
         if (event.name === "done") return show(event.data);
       }

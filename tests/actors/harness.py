@@ -17,7 +17,7 @@ from actors.worker import WorkerProcess
 from jobstore.fingerprint import batch_key, fingerprints
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobRequest, JobState, NewJob
-from jobstore.live import Progress
+from jobstore.live import Message, Preview, Progress
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
@@ -32,6 +32,7 @@ class GatedProgress:
 
     def __init__(self) -> None:
         self.told: list[Progress] = []
+        self.previews: list[Preview] = []
         self.reached = threading.Event()
         self._open = threading.Event()
         self._open.set()
@@ -45,13 +46,16 @@ class GatedProgress:
         """Let it go on."""
         self._open.set()
 
-    def publish(self, progress: Progress) -> None:
-        """Keep the message, and wait while held."""
-        self.told.append(progress)
+    def publish(self, message: Message) -> None:
+        """Keep the message, and wait while held; previews never wait."""
+        if isinstance(message, Preview):
+            self.previews.append(message)
+            return
+        self.told.append(message)
         self.reached.set()
         self._open.wait(TIMEOUT_S)
 
-    def listen(self, listener: Callable[[Progress], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[Message], None]) -> Callable[[], None]:
         """Nobody listens here."""
         return lambda: None
 

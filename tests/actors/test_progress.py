@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from uuid import UUID, uuid4
 
-from actors.latest import LatestProgress
+from actors.latest import Latest, subject_of
 from actors.progress import make_progress_channel
-from jobstore.live import Progress
+from jobstore.live import Message, Preview, Progress
 from tests.engine.conftest import TIMEOUT_S
 
 
@@ -16,16 +16,21 @@ def progress(job_id: UUID, step: int) -> Progress:
     return Progress(job_id=job_id, step=step, steps=8, fraction=step / 9)
 
 
+def preview(job_id: UUID, index: int, step: int) -> Preview:
+    """A message with a picture."""
+    return Preview(job_id=job_id, index=index, step=step, steps=8, image=b"picture", media_type="image/jpeg")
+
+
 def test_every_listener_hears_and_one_that_fails_disturbs_nobody() -> None:
     """Until it ends its listening."""
     channel = make_progress_channel("memory")
-    heard: list[Progress] = []
+    heard: list[Message] = []
     arrived = threading.Event()
 
-    def fail(_progress: Progress) -> None:
+    def fail(_message: Message) -> None:
         raise RuntimeError("a listener's fault")
 
-    def keep(message: Progress) -> None:
+    def keep(message: Message) -> None:
         heard.append(message)
         arrived.set()
 
@@ -45,31 +50,33 @@ def test_every_listener_hears_and_one_that_fails_disturbs_nobody() -> None:
     channel.close()
 
 
-def test_only_the_latest_of_a_job_waits() -> None:
-    """A slow sender never falls behind."""
-    latest = LatestProgress()
+def test_only_the_latest_of_a_subject_waits() -> None:
+    """A slow sender never falls behind; a job's progress and each image's preview are subjects of their own."""
+    latest: Latest[Message] = Latest()
     one, two = uuid4(), uuid4()
-    for step in range(1, 5):
-        latest.put(progress(one, step))
-    latest.put(progress(two, 1))
-    assert latest.get(0) == progress(one, 4)
-    assert latest.get(0) == progress(two, 1)
-    assert latest.get(0) is None
+    messages: list[Message] = [
+        *(progress(one, step) for step in range(1, 5)),
+        *(preview(one, index, step) for step in (1, 2) for index in (0, 1)),
+        progress(two, 1),
+    ]
+    for message in messages:
+        latest.put(subject_of(message), message)
+    waiting = [latest.get(0) for _ in range(5)]
+    assert waiting == [progress(one, 4), preview(one, 0, 2), preview(one, 1, 2), progress(two, 1), None]
 
 
 def test_room_is_bounded() -> None:
-    """The job that waits longest is dropped."""
-    latest = LatestProgress(capacity=2)
-    jobs = [uuid4() for _ in range(3)]
-    for job in jobs:
-        latest.put(progress(job, 1))
-    assert [latest.get(0), latest.get(0), latest.get(0)] == [progress(jobs[1], 1), progress(jobs[2], 1), None]
+    """What waits longest is dropped."""
+    latest: Latest[int] = Latest(capacity=2)
+    for number in range(3):
+        latest.put(number, number)
+    assert [latest.get(0), latest.get(0), latest.get(0)] == [1, 2, None]
 
 
 def test_close_wakes_whoever_waits() -> None:
     """At once, not after the timeout."""
-    latest = LatestProgress()
-    got: list[Progress | None] = []
+    latest: Latest[int] = Latest()
+    got: list[int | None] = []
     waiter = threading.Thread(target=lambda: got.append(latest.get(TIMEOUT_S)))
     waiter.start()
     latest.close()

@@ -19,7 +19,7 @@ from actors.engine import Engine
 from actors.progress import RabbitProgress, make_progress_channel
 from actors.room import QueueRoom
 from jobstore.job import JobState
-from jobstore.live import Progress
+from jobstore.live import Message, Preview, Progress
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from tests.actors.harness import Darkroom
@@ -155,20 +155,27 @@ def wait_for_bells(url: str, lane: str, count: int) -> None:
     pytest.fail("the bells never came")
 
 
-def setter(event: threading.Event, awaited: Progress) -> Callable[[Progress], None]:
+def setter(event: threading.Event, awaited: Message) -> Callable[[Message], None]:
     """A listener that sets the event when the message comes."""
 
-    def listen(progress: Progress) -> None:
-        if progress == awaited:
+    def listen(message: Message) -> None:
+        if message == awaited:
             event.set()
 
     return listen
 
 
-def test_progress_reaches_every_process(rabbitmq_url: str) -> None:
-    """Two listening processes hear what a third one publishes."""
+@pytest.mark.parametrize(
+    "sent",
+    [
+        Progress(job_id=uuid4(), step=3, steps=8, fraction=0.25),
+        Preview(job_id=uuid4(), attempt=7, index=1, step=3, steps=8, image=bytes(range(256)), media_type="image/jpeg"),
+    ],
+    ids=["progress", "preview"],
+)
+def test_what_is_told_reaches_every_process(rabbitmq_url: str, sent: Message) -> None:
+    """Two listening processes hear what a third one publishes, pictures to the byte."""
     worker, *apis = (make_progress_channel(rabbitmq_url) for _ in range(3))
-    sent = Progress(job_id=uuid4(), step=3, steps=8, fraction=0.25)
     heard = [threading.Event() for _ in apis]
     for api, event in zip(apis, heard, strict=True):
         assert isinstance(api, RabbitProgress)

@@ -18,10 +18,11 @@ import uvicorn
 from litestar import Litestar
 from PIL import Image
 
+from actors.previewing import encoded
 from api.app import create_app
 from api.services import Services
 from jobstore.job import Picture, PictureFormat
-from jobstore.live import Progress
+from jobstore.live import Message, Preview, Progress
 from jobstore.outputs import Outputs, picture_key
 from jobstore.pictures import encode
 from jobstore.postgres.store import PostgresStore
@@ -65,14 +66,14 @@ class Channel:
 
     def __init__(self) -> None:
         """Nobody listens."""
-        self._listeners: list[Callable[[Progress], None]] = []
+        self._listeners: list[Callable[[Message], None]] = []
 
-    def publish(self, progress: Progress) -> None:
+    def publish(self, message: Message) -> None:
         """Tell everyone."""
         for listener in [*self._listeners]:
-            listener(progress)
+            listener(message)
 
-    def listen(self, listener: Callable[[Progress], None]) -> Callable[[], None]:
+    def listen(self, listener: Callable[[Message], None]) -> Callable[[], None]:
         """Add a listener; the result removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
@@ -138,9 +139,19 @@ class Driver:
         assert lease is not None
         return lease
 
-    def step(self, job_id: UUID, step: int, steps: int = 8) -> None:
+    def step(self, job_id: UUID, step: int, steps: int = 8, *, attempt: int = 0) -> None:
         """Say that a step is done."""
-        self._site.channel.publish(Progress(job_id=job_id, step=step, steps=steps, fraction=step / (steps + 1)))
+        self._site.channel.publish(
+            Progress(job_id=job_id, step=step, steps=steps, fraction=step / (steps + 1), attempt=attempt)
+        )
+
+    def preview(self, job_id: UUID, step: int, index: int = 0, *, attempt: int = 0, colour: str = "red") -> None:
+        """Show how far an image is."""
+        image = encoded(Image.new("RGB", (32, 32), colour))
+        message = Preview(
+            job_id=job_id, attempt=attempt, index=index, step=step, steps=8, image=image, media_type="image/jpeg"
+        )
+        self._site.channel.publish(message)
 
     def finish(self, lease: Lease) -> Settled:
         """Put one-coloured pictures in the outputs and settle."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import msgspec
 from httpx_sse import EventSource, ServerSentEvent
 
+from api.tail import Subscription
 from jobstore.job import JobError
+from jobstore.live import Preview
 from jobstore.outputs import Outputs
-from tests.api.site import LIMIT_S, SETTINGS, Driver, Site, with_server
+from tests.api.site import LIMIT_S, SETTINGS, Driver, Site, image_of, with_server
 from tests.api.test_jobs import submit
 
 
@@ -60,6 +64,44 @@ def test_a_job_is_watched_from_queue_to_picture(site: Site, http: httpx.Client, 
     assert int(first.id) < int(running.id) < int(done.id)
     assert done.json() == http.get(f"/v1/jobs/{job['id']}").json()
     until(lambda: site.services.tail.listeners == 0)
+
+
+def test_previews_are_shown_while_the_job_runs(http: httpx.Client, worker: Driver) -> None:
+    """Each image's latest, as a data URL, without an id; those of a lost attempt and of a finished job are not."""
+    job = submit(http, seed=1, n=2)
+    with watching(http, job) as events:
+        assert next(events).event == "state"
+        lease = worker.claim()
+        running = next(events)
+        worker.preview(lease.job.id, 2)
+        first = next(events)
+        assert (first.event, first.id in ("", running.id)) == ("preview", True)
+        shown = first.json()
+        assert (shown["index"], shown["step"], shown["steps"]) == (0, 2, 8)
+        kind, _, data = shown["image"].partition(",")
+        assert kind == "data:image/jpeg;base64"
+        assert image_of(b64decode(data)).size == (32, 32)
+        worker.preview(lease.job.id, 3, index=1)
+        assert next(events).json()["index"] == 1
+        worker.step(lease.job.id, 4, attempt=9)
+        assert next(events).event == "progress"
+        worker.preview(lease.job.id, 7, attempt=8)
+        worker.finish(lease)
+        (done,) = list(events)
+    assert done.event == "done"
+
+
+def test_a_slow_reader_gets_each_image_s_latest_preview(site: Site) -> None:
+    """The inbox holds one of each, however many come."""
+    job_id = uuid4()
+    inbox = Subscription(frozenset({job_id}))
+    for step in range(1000):
+        for index in (0, 1):
+            inbox.offer(Preview(job_id=job_id, index=index, step=step, steps=1000, image=b"x", media_type="image/jpeg"))
+    mail = inbox.drain()
+    assert [(preview.index, preview.step) for preview in mail.previews] == [(0, 999), (1, 999)]
+    assert not mail.overflowed
+    assert inbox.drain().previews == ()
 
 
 def test_replay_begins_after_the_last_id_exactly_once(http: httpx.Client, worker: Driver) -> None:
@@ -123,9 +165,6 @@ def test_heartbeats_carry_no_id(site: Site, http: httpx.Client) -> None:
 
 def test_an_overflowing_subscriber_is_told_to_resync(site: Site) -> None:
     """The inbox is bounded; what is dropped is said."""
-    from uuid import uuid4
-
-    from api.tail import Subscription
     from jobstore.live import Progress
 
     job_id = uuid4()
@@ -205,8 +244,6 @@ def test_a_job_that_does_not_exist_has_no_stream(http: httpx.Client) -> None:
 
 def test_progress_of_a_lost_attempt_gives_way_to_the_next() -> None:
     """A later attempt replaces what was further; an earlier one's late message and a step back are ignored."""
-    from uuid import uuid4
-
     from api.live import LiveProgress
     from jobstore.live import Progress
 

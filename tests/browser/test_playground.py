@@ -74,9 +74,15 @@ def test_a_prompt_becomes_a_picture_and_a_repeat_a_hit(site: Site, page: Page) -
     for step in (3, 6):
         worker.step(lease.job.id, step)
         expect(page.locator("#steps")).to_have_text(f"step {step} of 8")
+    picture = page.locator("#pictures img")
+    for step in (2, 4):
+        worker.preview(lease.job.id, step)
+        expect(page.locator("#pictures figcaption")).to_have_text(f"preview, step {step} of 8")
+    expect(picture).to_have_attribute("alt", "preview of picture 1")
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 32
+    assert lease.job.request.previews == 5
     worker.finish(lease)
     expect(page.locator("#state")).to_have_text("succeeded")
-    picture = page.locator("#pictures img")
     expect(picture).to_have_attribute("alt", "a green star (seed 11)")
     assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") == 128
     page.click("#submit")
