@@ -24,6 +24,7 @@ from actors.engine.families.base import (
     timesteps_of,
 )
 from actors.engine.request import RenderRequest
+from actors.engine.sampling import on_device
 from actors.engine.stepping import BatchKey
 from safelight.config import ModelSettings
 
@@ -142,4 +143,4 @@ def _padded(rows: Sequence[LatentRow], name: str) -> dict[str, torch.Tensor]:
         return {"encoder_hidden_states": hidden}
     lengths = torch.tensor([len(text) for text in texts])
     mask = torch.arange(hidden.shape[1]) < lengths[:, None]
-    return {"encoder_hidden_states": hidden, "encoder_hidden_states_mask": mask.to(hidden.device)}
+    return {"encoder_hidden_states": hidden, "encoder_hidden_states_mask": on_device(mask, hidden.device)}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
+import json
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+import safetensors.torch
 import torch
 
 from actors.engine.arguments import pipeline_arguments
@@ -17,6 +19,8 @@ from actors.engine.families import family_of
 from actors.engine.families.base import LatentRow
 from actors.engine.latent import Eager, LatentModel
 from actors.engine.request import RenderRequest
+from actors.engine.resuming import row_state
+from actors.engine.stepping import RowState
 from safelight.config import ModelSettings
 from tests.engine.families import tiny
 
@@ -110,3 +114,12 @@ def picture_gap(model: LatentModel, row: LatentRow, expected: np.ndarray[Any, An
     [picture] = model.finish(row)
     levels = np.asarray(picture, dtype=np.int16) - (expected * 255).round().astype(np.int16)
     return float(np.abs(levels).max() / 255)
+
+
+def state_of(row: LatentRow) -> RowState:
+    """The row's state, through the bytes that it travels in."""
+    make = row_state(row)
+    assert make is not None
+    state = make()
+    tensors = safetensors.torch.load(safetensors.torch.save(dict(state.tensors)))
+    return RowState(step=state.step, tensors=tensors, values=json.loads(json.dumps(state.values, allow_nan=False)))

@@ -23,6 +23,7 @@ from tests.engine.families.company import (
     picture_gap,
     plain,
     rows_of,
+    state_of,
     walk,
 )
 
@@ -107,15 +108,20 @@ def test_same_company_is_the_same_to_the_bit(model: LatentModel) -> None:
     assert all(torch.equal(one.latents, other.latents) for one, other in zip(once, again, strict=True))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_no_order_of_coming_and_going_changes_a_row(data: st.DataObject) -> None:
-    """Whoever steps with whom, for how long, in whatever order: each row ends where it ends alone."""
+    """Whoever steps with whom, for how long, and goes on from a checkpoint: each row ends where it ends alone."""
     model = _models[data.draw(st.sampled_from(sorted(_models)), label="family")]
     rows = rows_of(model, *crowd())
     while left := [index for index, row in enumerate(rows) if not row.done]:
         chosen = data.draw(st.lists(st.sampled_from(left), min_size=1, unique=True), label="rows of the next step")
         model.step([rows[index] for index in chosen])
+        moved = data.draw(st.none() | st.sampled_from(range(len(rows))), label="row that goes on elsewhere")
+        if moved is not None:
+            [fresh] = rows_of(model, crowd()[moved])
+            model.restore(fresh, state_of(rows[moved]))
+            rows[moved] = fresh
     for index, row in enumerate(rows):
         assert far(row.latents, _alone(model, index)) < LATENTS
 

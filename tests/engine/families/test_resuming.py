@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,17 +16,8 @@ from actors.engine.families.base import LatentRow
 from actors.engine.latent import LatentModel
 from actors.engine.resuming import restore_row, row_state
 from actors.engine.stepping import RowState
-from tests.engine.families.company import ask, rows_of, walk
+from tests.engine.families.company import ask, rows_of, state_of, walk
 from tests.engine.families.schedulers import SCHEDULERS, scheduled
-
-
-def state_of(row: LatentRow) -> RowState:
-    """The row's state, through the bytes that it travels in."""
-    make = row_state(row)
-    assert make is not None
-    state = make()
-    tensors = safetensors.torch.load(safetensors.torch.save(dict(state.tensors)))
-    return RowState(step=state.step, tensors=tensors, values=json.loads(json.dumps(state.values, allow_nan=False)))
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
