@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
+from actors.engine.adapters import make_adapters
+from actors.engine.batch_sizes import BatchSizes
+from actors.engine.compiled.choosing import make_passes
+from actors.engine.compiled.measuring import warm_up
 from actors.engine.devices import Device, choose_dtype
 from actors.engine.embeds import EmbedCache
+from actors.engine.errors import EngineError
 from actors.engine.families import family_of
-from actors.engine.latent import Eager, LatentModel
-from actors.engine.loading import load_pipeline
+from actors.engine.latent import LatentModel
+from actors.engine.loading import Loaded, load_placed
 from actors.engine.observer import Observer
+from actors.engine.request import RenderRequest
 from actors.engine.served import ServedModel
 from actors.engine.whole import WholeModel
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from actors.engine.stepping import BatchKey
+    from actors.engine.compiled.passes import ReadyPasses
+    from actors.engine.latent import AdapterSet
     from safelight.config import EngineSettings, ModelSettings
+
+_log = structlog.get_logger(__name__)
 
 _MB = 1_000_000
 
 
 class Builder:
-    """Makes served models that share one cache of embeds."""
+    """Makes served models that share one cache of embeds. Belongs to the engine's thread."""
 
-    def __init__(self, device: Device, settings: EngineSettings, observer: Observer) -> None:
+    def __init__(self, device: Device, settings: EngineSettings, observer: Observer, knees: Path | None = None) -> None:
+        """``knees`` is the file of measured batch sizes; None keeps none."""
         self._device = device
         self._settings = settings
         self._observer = observer
         self._embeds = EmbedCache(settings.embed_cache_mb * _MB)
+        self._sizes = BatchSizes(settings, device, knees)
 
     def build(self, name: str, model: ModelSettings) -> ServedModel:
         """Load a model. Raises ModelUnavailableError, OutOfMemoryError."""
-        pipeline = load_pipeline(model, self._device)
+        loaded = load_placed(model, self._settings, self._device)
+        adapters = make_adapters(loaded.pipeline, model) if model.adapters else None
 
         def whole(pipeline: Any) -> WholeModel:
-            return WholeModel(name, pipeline, model, self._device)
+            return WholeModel(name, pipeline, model, self._device, loaded.places, adapters)
 
-        return ServedModel(whole(pipeline), self._stepping(name, model, pipeline), whole)
+        stepping = self._stepping(name, model, loaded, adapters)
+        return ServedModel(whole(loaded.pipeline), stepping, whole, loaded.release)
 
     def relieve(self) -> bool:
         """Give up the embeds; False where there are none."""
@@ -46,21 +62,57 @@ class Builder:
         self._embeds.clear()
         return held
 
-    def _stepping(self, name: str, model: ModelSettings, pipeline: Any) -> LatentModel | None:
-        family = family_of(pipeline, model, self._device.place, choose_dtype(model, self._device))
+    def _stepping(
+        self, name: str, model: ModelSettings, loaded: Loaded, adapters: AdapterSet | None
+    ) -> LatentModel | None:
+        family = family_of(loaded.pipeline, model, self._device.place, choose_dtype(model, self._device))
         if family is None:
             return None
         most = model.max_batch or self._settings.max_batch
-
-        def limit(_key: BatchKey) -> int:
-            return most
-
-        return LatentModel(
+        passes = make_passes(
+            family.denoiser,
+            self._device,
+            self._settings,
+            self._observer,
+            name,
+            max_batch=most,
+            use=None if adapters is None else adapters.use,
+            streamed=not loaded.graphs_allowed,
+        )
+        stepping = LatentModel(
             name=name,
             family=family,
             device=self._device,
             embeds=self._embeds,
-            passes=Eager(family.denoiser),
-            limits=limit,
+            passes=passes,
+            limits=self._sizes.limits(family, passes, most),
+            places=loaded.places,
+            adapters=adapters,
             observer=self._observer,
         )
+        self._get_ready(stepping, passes, most)
+        return stepping
+
+    def _get_ready(self, stepping: LatentModel, passes: ReadyPasses, most: int) -> None:
+        """Compile, capture and measure for the model's usual size, before the first request."""
+        request = _usual_request(stepping)
+        try:
+            if passes.mode != "eager":
+                warm_up(stepping, passes, request)
+            self._sizes.get_ready(stepping, passes, request, most)
+        except EngineError as error:
+            _log.warning("model not warmed", action="engine.warm_failed", model=stepping.name, error=str(error))
+
+
+def _usual_request(stepping: LatentModel) -> RenderRequest:
+    model = stepping.family.settings
+    width, height = (int(side) for side in model.usual_size.split("x"))
+    return RenderRequest(
+        model=stepping.name,
+        prompt="",
+        width=width,
+        height=height,
+        steps=model.default_steps,
+        guidance=model.default_guidance,
+        seeds=(0,),
+    )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -55,12 +56,15 @@ class Engine:
         settings: EngineSettings | None = None,
         observer: Observer | None = None,
         limits: Limits | None = None,
+        knees: Path | None = None,
     ) -> None:
+        """``knees`` is the file that measured batch sizes are kept in."""
         self._models = dict(models)
         self._wanted_device = device
         self._settings = settings or EngineSettings()
         self._observer = observer or Unobserved()
         self._limits = limits or Limits()
+        self._knees = knees
         self._patience = self._limits.load_s
         self._line = Line()
         self._ready: Future[Device] = Future()
@@ -194,7 +198,7 @@ class Engine:
         from actors.engine.building import Builder
         from actors.engine.shelf import Shelf
 
-        builder = Builder(device, self._settings, self._observer)
+        builder = Builder(device, self._settings, self._observer, self._knees)
         return Shelf(self._models, device, builder, self._settings.loaded_models)
 
     def _warm_up(self, name: str, models: Models) -> None:

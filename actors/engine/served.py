@@ -19,18 +19,21 @@ if TYPE_CHECKING:
 class ServedModel:
     """``stepping`` renders text to pictures row by row, where a family knows how; ``whole`` what the pipeline does.
 
-    ``make`` builds a whole model around a pipeline derived from the loaded one.
+    ``make`` builds a whole model around a pipeline derived from the loaded one; ``release`` takes off what moves
+    parts.
     """
 
     whole: WholeModel
     stepping: LatentModel | None
     make: Callable[[Any], WholeModel]
+    release: Callable[[], None]
     _derived: dict[str, WholeModel] = field(default_factory=dict)
 
     def close(self) -> None:
         """Let go of what is held beside the weights."""
         if self.stepping is not None:
             self.stepping.passes.release()
+        self.release()
 
     def stepper(self, request: RenderRequest) -> Stepper:
         """What renders the request. Raises InvalidRequestError where the model takes no such input."""

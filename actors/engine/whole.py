@@ -27,7 +27,7 @@ from actors.engine.video import to_video
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from actors.engine.latent import AdapterSet
+    from actors.engine.latent import AdapterSet, Places
     from actors.engine.request import RenderRequest
     from safelight.config import ModelSettings
 
@@ -55,12 +55,14 @@ class WholeModel:
         pipeline: Any,
         settings: ModelSettings,
         device: Device,
+        places: Places,
         adapters: AdapterSet | None = None,
     ) -> None:
         self.name = name
         self.pipeline = pipeline
         self.settings = settings
         self.device = device
+        self._places = places
         self._adapters = adapters
         self.accepted = frozenset(inspect.signature(pipeline.__call__).parameters)
         self._scheduler = own_scheduler(getattr(pipeline, "scheduler", None))
@@ -174,7 +176,7 @@ class WholeModel:
 
         arguments = pipeline_arguments(row.request, self.settings, self.accepted)
         try:
-            with self._left_as_found():
+            with self._places.encoding(), self._places.decoding(), self._left_as_found():
                 output = self.pipeline(**arguments, **self._batch_arguments(seeds, on_step_end))
         except (ValueError, TypeError) as error:
             if begun:

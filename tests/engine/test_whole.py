@@ -107,7 +107,7 @@ def test_video_is_an_mp4_that_plays(engine: Engine) -> None:
     request = ask(model="film", width=32, height=32, frames=9, steps=3, guidance=1.0)
     result = engine.submit(request, Watch(on_progress=lambda at: told.append(at.step))).result(TIMEOUT_S)
     (video,) = result.videos
-    with av.open(io.BytesIO(video.data)) as container:
+    with av.open(io.BytesIO(video.data), "r") as container:
         frames = list(container.decode(video=0))
         assert container.streams.video[0].average_rate == 8
     assert (len(frames), frames[0].width, frames[0].height) == (9, 32, 32)
@@ -123,8 +123,8 @@ def test_a_whole_render_takes_turns_with_steps(engine: Engine) -> None:
     order: list[str] = []
     long = engine.submit(ask(image=stripes(), steps=40, strength=1.0, guidance=5.0))
     quick = engine.submit(ask(steps=2))
-    for name, handle in (("long", long), ("quick", quick)):
-        handle.future.add_done_callback(lambda _, name=name: order.append(name))
+    long.future.add_done_callback(lambda _: order.append("long"))
+    quick.future.add_done_callback(lambda _: order.append("quick"))
     assert long.result(TIMEOUT_S).images
     assert quick.result(TIMEOUT_S).images
     assert order == ["quick", "long"]

@@ -1,0 +1,1 @@
+"""Measures the engine beside the plain diffusers pipeline."""

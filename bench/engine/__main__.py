@@ -1,0 +1,128 @@
+"""Measures the engine on this machine's CPU with the shipped model: ``python -m bench.engine``.
+
+``serve``: requests of mixed steps that come in over time, by the plain pipeline one after another, by static batches,
+and by the engine. ``overhead``: the engine's step beside a bare loop. ``policy``: waiting times by load and policy on a
+simulated device, with a plot. Prints tables of medians and ratios, and a JSON line last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from bench.engine import overhead, policy, servers
+from bench.engine.trace import make_trace
+from safelight.config import LogSettings
+from safelight.telemetry.logs import configure_logging
+
+_CONSOLE = Console()
+_PARTS = ("serve", "overhead", "policy")
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    options = _options()
+    configure_logging(LogSettings(level="error", format="console"))
+    torch.set_num_threads(options.threads)
+    found: dict[str, Any] = {"machine": f"{platform.processor() or platform.machine()}, {options.threads} threads"}
+    with Progress(console=_CONSOLE) as progress:
+        for part in options.parts:
+            found[part] = {"serve": _serve, "overhead": _overhead, "policy": _policy}[part](options, progress)
+    print(json.dumps(found))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.engine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(_PARTS)}; all by default")
+    parser.add_argument("--requests", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=60.0, help="arrivals a second (Poisson)")
+    parser.add_argument("--size", default="96x96", help="WxH, pixels")
+    parser.add_argument("--batch", type=int, default=16, help="rows that step together at most")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--plot", type=Path, default=Path("policy.svg"), help="where policy's plot goes")
+    options = parser.parse_args()
+    options.parts = options.parts or list(_PARTS)
+    if unknown := set(options.parts) - set(_PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(_PARTS)}")
+    options.width, options.height = (int(side) for side in options.size.split("x"))
+    return options
+
+
+def _serve(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+    pipeline, engine = servers.load_pipeline(), servers.EngineServer(options.batch)
+    ways: dict[str, Callable[..., servers.Served]] = {
+        "plain pipeline": lambda trace: servers.one_after_another(pipeline, trace),
+        "static batches": lambda trace: servers.static_batches(pipeline, trace, options.batch),
+        "engine": engine.serve,
+    }
+    rounds: dict[str, list[servers.Served]] = {name: [] for name in ways}
+    task = progress.add_task("serve", total=(options.rounds + 1) * len(ways))
+    for number in range(options.rounds + 1):
+        # Other prompts each round: what the engine keeps of a prompt is not what is measured here.
+        trace = make_trace(options.requests, options.rate, options.width, options.height, seed=number)
+        for name, way in ways.items():
+            served = way(trace)
+            if number:  # the first round warms up
+                rounds[name].append(served)
+            progress.advance(task)
+    engine.stop()
+    return _told(options, rounds)
+
+
+def _told(options: argparse.Namespace, rounds: dict[str, list[servers.Served]]) -> dict[str, Any]:
+    table = Table(
+        "way", "pictures/s", "ratio", "p50 s", "p95 s",
+        title=f"{options.requests} requests of 4 to 12 steps at {options.size} (medians of {options.rounds} rounds)",
+    )  # fmt: skip
+    plain, found = rounds["plain pipeline"], {}
+    for name, served in rounds.items():
+        ratio = median(ours.rate / theirs.rate for ours, theirs in zip(served, plain, strict=True))
+        latencies = sorted(latency for each in served for latency in each.latencies_s)
+        p50, p95 = latencies[len(latencies) // 2], latencies[int(0.95 * (len(latencies) - 1))]
+        rate = median(each.rate for each in served)
+        table.add_row(name, f"{rate:.1f}", f"{ratio:.2f}", f"{p50:.2f}", f"{p95:.2f}")
+        found[name] = {"rate": rate, "ratio": ratio, "p50_s": p50, "p95_s": p95}
+    _CONSOLE.print(table)
+    return found
+
+
+def _overhead(options: argparse.Namespace, progress: Progress) -> dict[int, Any]:
+    task = progress.add_task("overhead", total=None)
+    pipeline = servers.load_pipeline()
+    found = overhead.compare(pipeline, (1, 4, 8), 60, options.rounds, options.width, options.height)
+    progress.remove_task(task)
+    table = Table("rows", "bare loop ms", "engine ms", "ratio", title="A denoising step (medians)")
+    for rows, row in found.items():
+        table.add_row(str(rows), f"{row['bare_ms']:.2f}", f"{row['engine_ms']:.2f}", f"{row['ratio']:.3f}")
+    _CONSOLE.print(table)
+    return found
+
+
+def _policy(options: argparse.Namespace, progress: Progress) -> list[dict[str, Any]]:
+    found = policy.compare(progress)
+    table = Table("load", "policy", "p50 s", "p95 s", "rows a step", title="A simulated device (see policy.py)")
+    for row in found:
+        table.add_row(
+            f"{row['load']:.0%}", row["policy"], f"{row['p50_s']:.1f}", f"{row['p95_s']:.1f}", f"{row['rows']:.1f}"
+        )
+    _CONSOLE.print(table)
+    policy.plot(found, options.plot)
+    _CONSOLE.print(f"plot: {options.plot}")
+    return found
+
+
+if __name__ == "__main__":
+    main()
