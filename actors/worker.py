@@ -15,7 +15,9 @@ from actors.away import quieten_consumers
 from actors.broker import actor_name, declare_lanes, queue_name
 from actors.engine import Engine
 from actors.gate import OutputsGate
+from actors.gauges import DeviceGauges
 from actors.lifespan import Lifespan
+from actors.observing import EngineMetrics
 from actors.parts import Parts
 from actors.previewing import Previewer
 from jobstore.live import Bell, ProgressChannel
@@ -62,8 +64,11 @@ class WorkerProcess:
         self._previews = Previewer(progress)
         self._embedded = embedded
         self._own_engine = engine is None
-        self.engine = engine or Engine(settings.models, settings.worker.device)
+        self.engine = engine or Engine(
+            settings.models, settings.worker.device, settings=settings.engine, observer=EngineMetrics()
+        )
         self.id = uuid.uuid4()
+        self._gauges: DeviceGauges | None = None
         self._lifespan: Lifespan | None = None
         self._worker: dramatiq.Worker | None = None
         self._stop_lock = threading.Lock()
@@ -85,10 +90,13 @@ class WorkerProcess:
             self.engine.start(warm=served[:1])
         try:
             declare_lanes(self._broker, lanes)
-            self._serve(self.engine.wait_ready(_DEVICE_WAIT_S))
+            device = self.engine.wait_ready(_DEVICE_WAIT_S)
+            self._serve(device)
         except BaseException:
             self._stop_engine()
             raise
+        self._gauges = DeviceGauges(self._settings.worker.device, device)
+        self._gauges.start()
         _log.info("worker serves", action="worker.started", worker_id=str(self.id), lanes=lanes, models=served)
 
     def stop(self, grace_s: float | None = None) -> None:
@@ -105,6 +113,8 @@ class WorkerProcess:
             self._worker = None
             self._stop_engine()
             self._previews.close()
+            if self._gauges is not None:
+                self._gauges.stop()
             _log.info("worker stopped", action="worker.stopped", worker_id=str(self.id))
 
     def _stop_engine(self) -> None:

@@ -29,6 +29,7 @@ MAX_BYTES = 512 * 1024 * 1024
 _VERSION = 1
 _MAX_HEADER_BYTES = 1024 * 1024
 _LENGTH_BYTES = 8  # safetensors: the header's length comes first, little-endian
+_METADATA = "__metadata__"
 _OWN = "safelight"  # the one key of the header's metadata
 
 
@@ -74,6 +75,11 @@ def identity_of(request: RenderRequest, settings: ModelSettings) -> str:
 
 def pack(states: Sequence[RowState], identity: str) -> bytes:
     """The states of a request's rows, in order. Raises CheckpointError where they are longer than ``MAX_BYTES``."""
+    rows = [{"step": state.step, "values": dict(state.values)} for state in states]
+    metadata = {_OWN: json.dumps({"version": _VERSION, "identity": identity, "rows": rows})}
+    if not any(state.tensors for state in states):  # the simulated device's: there may be no torch
+        header = json.dumps({_METADATA: metadata}).encode()
+        return len(header).to_bytes(_LENGTH_BYTES, "little") + header
     from safetensors.torch import save
 
     tensors = {
@@ -84,32 +90,38 @@ def pack(states: Sequence[RowState], identity: str) -> bytes:
     }
     if sum(tensor.nbytes for tensor in tensors.values()) > MAX_BYTES - _MAX_HEADER_BYTES:
         raise CheckpointError(f"the rows' states are longer than {MAX_BYTES} bytes")
-    rows = [{"step": state.step, "values": dict(state.values)} for state in states]
-    note = json.dumps({"version": _VERSION, "identity": identity, "rows": rows})
-    data: bytes = save(tensors, metadata={_OWN: note})
+    data: bytes = save(tensors, metadata=metadata)
     return data
 
 
 def unpack(data: bytes, identity: str) -> list[RowState]:
     """The states that ``pack`` was given. Raises CheckpointError on damaged bytes, or another request's."""
-    note = _note_of(data)
+    header = _header_of(data)
+    note = _note_of(header)
     if note.version != _VERSION or note.identity != identity:
         raise CheckpointError("the checkpoint is another request's")
-    tensors = _tensors_of(data)
+    tensors = _tensors_of(data) if header.keys() - {_METADATA} else {}
     return [
         RowState(step=row.step, tensors=_own(tensors, f"{index}/"), values=row.values)
         for index, row in enumerate(note.rows)
     ]
 
 
-def _note_of(data: bytes) -> _Note:
-    header = data[_LENGTH_BYTES : _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")]
-    if len(data) > MAX_BYTES or len(header) > _MAX_HEADER_BYTES:
+def _header_of(data: bytes) -> dict[str, Any]:
+    length = int.from_bytes(data[:_LENGTH_BYTES], "little")
+    if len(data) > MAX_BYTES or length > _MAX_HEADER_BYTES:
         raise CheckpointError("the checkpoint is too long to be one")
     try:
-        return msgspec.convert(json.loads(json.loads(header)["__metadata__"][_OWN]), _Note)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        return msgspec.convert(json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length]), dict[str, Any])
+    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise CheckpointError("the checkpoint has no header that can be read") from error
+
+
+def _note_of(header: Mapping[str, Any]) -> _Note:
+    try:
+        return msgspec.convert(json.loads(header[_METADATA][_OWN]), _Note)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError("the checkpoint's header is none of ours") from error
 
 
 def _tensors_of(data: bytes) -> dict[str, torch.Tensor]:

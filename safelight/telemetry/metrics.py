@@ -27,6 +27,38 @@ QUEUE_WAIT_SECONDS = Histogram(
 )
 DEVICE_SECONDS = Counter("safelight_device_seconds_total", "Seconds that the device rendered.", ("model", "device"))
 STEPS = Counter("safelight_denoising_steps_total", "Denoising steps done, each image counted.", ("model", "device"))
+STEP_SECONDS = Histogram(
+    "safelight_engine_step_seconds",
+    "One denoising step of one batch, in seconds.",
+    ("model", "size"),
+    buckets=(0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10),
+)
+BATCH_ROWS = Histogram(
+    "safelight_engine_batch_rows",
+    "Pictures that took a step together.",
+    ("model",),
+    buckets=(1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256),
+)
+BATCH_ROOM = Counter(
+    "safelight_engine_batch_room_rows_total", "Pictures that could have taken the steps together.", ("model",)
+)
+PADDED_ROWS = Counter("safelight_engine_padded_rows_total", "Rows of no use that went along in steps.", ("model",))
+ADMISSION_SECONDS = Histogram(
+    "safelight_engine_admission_seconds",
+    "From handed to the engine to its first step, in seconds.",
+    ("model",),
+    buckets=(0.01, 0.05, *_RENDER_BUCKETS[1:]),
+)
+DEVICE_BUSY = Counter("safelight_engine_busy_seconds_total", "Seconds that the device was at work.")
+GRAPH_EVENTS = Counter(
+    "safelight_engine_graph_events_total", "CUDA graphs: capture, replay, fallback, evict.", ("model", "event")
+)
+EMBEDS = Counter(
+    "safelight_engine_embeds_total", "Prompts by whether their embeds were in memory: hit, miss.", ("model", "outcome")
+)
+BATCHES_HALVED = Counter(
+    "safelight_engine_batches_halved_total", "Batches that were halved for want of memory.", ("model",)
+)
 SLOTS_BUSY = Gauge("safelight_worker_slots_busy", "Jobs that this worker holds.")
 BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dropped, empty.", ("outcome",))
 SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -10,6 +12,7 @@ import msgspec
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load
 
 from actors.engine import RenderRequest, checkpoints
 from actors.engine.checkpoints import identity_of, pack, unpack
@@ -17,6 +20,7 @@ from actors.engine.errors import CheckpointError
 from actors.engine.stepping import RowState
 from safelight.config import ModelSettings
 from safelight.config.settings import AdapterSettings
+from tests.e2e.processes import REPOSITORY
 
 MODEL = ModelSettings(model="a/b", family="flux", revision="r1", adapters={"w": AdapterSettings(path="c/d")})
 REQUEST = RenderRequest(
@@ -45,6 +49,22 @@ def test_what_is_packed_comes_back() -> None:
         for name, tensor in state.tensors.items():
             assert found.tensors[name].dtype == tensor.dtype
             assert torch.equal(found.tensors[name], tensor)
+
+
+def test_rows_without_tensors_need_no_torch() -> None:
+    """A simulated device's: the file is one all the same."""
+    program = """
+import sys
+from actors.engine.checkpoints import pack, unpack
+from actors.engine.stepping import RowState
+data = pack([RowState(step=3, values={"a": 1})], "x")
+[state] = unpack(data, "x")
+assert (state.step, state.values, state.tensors) == (3, {"a": 1}, {}), state
+assert "torch" not in sys.modules
+sys.stdout.buffer.write(data)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, check=True, timeout=60)
+    assert load(done.stdout) == {}
 
 
 def test_eleven_rows_stay_apart() -> None:
