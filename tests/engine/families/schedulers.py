@@ -27,6 +27,9 @@ SCHEDULERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "pndm": ("sd15", lambda: diffusers.PNDMScheduler(skip_prk_steps=True, steps_offset=1, **_BETAS)),
     "unipc": ("sd15", lambda: diffusers.UniPCMultistepScheduler(solver_order=3, **_BETAS)),
     "heun": ("sd15", lambda: diffusers.HeunDiscreteScheduler(**_BETAS)),
+    "dpm++ single step": ("sdxl", lambda: diffusers.DPMSolverSinglestepScheduler(**_BETAS)),
+    "kdpm2": ("sd15", lambda: diffusers.KDPM2DiscreteScheduler(**_BETAS)),
+    "lcm": ("sd15", lambda: diffusers.LCMScheduler(**_BETAS)),
     "flow euler": ("sd3", lambda: diffusers.FlowMatchEulerDiscreteScheduler(shift=3.0)),
     "flow heun": ("sd3", lambda: diffusers.FlowMatchHeunDiscreteScheduler(shift=3.0)),
     "flow unipc": (
@@ -37,6 +40,9 @@ SCHEDULERS: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
 }
 """By name: the family whose tiny model walks with it, and what makes it."""
+
+RESTLESS = {"euler ancestral", "lcm"}
+"""Those that add fresh noise at each step: their clean latents don't settle before the end."""
 
 
 @cache
