@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from safelight.cli.consoles import err, out
+from safelight.cli.doctor import plan as plans
 from safelight.cli.doctor.check import Check, Status, fail, ok
-from safelight.cli.exits import ExitCode
+from safelight.cli.doctor.drawing import draw
+from safelight.cli.doctor.plan import Question
+from safelight.cli.exits import ExitCode, RefusedError, reported
 from safelight.cli.options import ConfigOption, JsonOption
 from safelight.config import ConfigError, LogSettings, load_settings
 
@@ -28,10 +31,30 @@ def doctor(
             "--load/--no-load", help="Load every model and render one step.", show_default="folders under 100 MB"
         ),
     ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Tell what a model's memory plans need, without loading a weight.")
+    ] = False,
+    model: Annotated[
+        str | None, typer.Option(help="For --plan: which model.", show_default="the default model")
+    ] = None,
+    size: Annotated[str | None, typer.Option(help="For --plan: WIDTHxHEIGHT.", show_default="the model's")] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=256, help="For --plan: pictures a step.", show_default="max_batch")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="For --plan: a GPU's memory, such as 24GB.", show_default="this device's")
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Check settings, data folder, store, broker, outputs, device and models. Exits with 1 if anything fails."""
+    given = {"--model": model, "--size": size, "--batch": batch, "--memory": memory}
+    if plan:
+        _show_plan(config, Question(model=model, size=size, batch=batch, memory=memory, load=bool(load)), as_json)
+        return
+    with reported():
+        if stray := [name for name, value in given.items() if value is not None]:
+            raise RefusedError(f"{', '.join(stray)}: only with --plan")
     with _silence(), err().status("Checking…"):
         checks = list(run_checks(config, load))
     if as_json:
@@ -41,6 +64,18 @@ def doctor(
     else:
         out().print(_table(checks))
     raise typer.Exit(ExitCode.OK if _healthy(checks) else ExitCode.FAILED)
+
+
+def _show_plan(config: Path | None, question: Question, to_json: bool) -> None:
+    with reported():
+        if question.load and question.memory is not None:
+            raise RefusedError("--load measures on this machine's device: leave --memory out")
+        with _silence(), err().status("Loading…" if question.load else "Reckoning…"):
+            found = plans.answer(config, question)
+    if to_json:
+        out().print_json(data=plans.as_json(found))
+    else:
+        out().print(draw(found))
 
 
 def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
