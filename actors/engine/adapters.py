@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,8 +36,8 @@ class LoraAdapters:
 
     Loading wraps layers of the denoiser (and of text encoders, where the file has a part for them); after that,
     switching only says which factors are added: without any, a layer computes what it did before the first was loaded,
-    bit for bit. ``changes`` grows whenever the denoiser's layers or what they add have changed: what was compiled or
-    captured before holds no more.
+    bit for bit. The weights of the model stay where they are. ``before_leaving`` is called before an adapter's factors
+    leave the device: a CUDA graph that reads them must go first.
     """
 
     def __init__(self, pipeline: Any, adapters: Mapping[str, AdapterSettings], room: int = _ROOM) -> None:
@@ -48,7 +48,7 @@ class LoraAdapters:
         self._loaded: OrderedDict[str, str] = OrderedDict()  # peft's name by ours, the one used last at the end
         self._numbers = itertools.count()
         self._active: Adapters = ()
-        self.changes = 0
+        self.before_leaving: Callable[[], object] = lambda: None
 
     def check(self, wanted: Adapters) -> None:
         """Raise InvalidRequestError where one is not in the model's settings."""
@@ -100,7 +100,6 @@ class LoraAdapters:
             found = self._pipeline.lora_state_dict(source, **options)
             factors = _factors(found[0] if isinstance(found, tuple) else found)
             _check_fit(factors, self._parts())
-            self.changes += 1
             self._pipeline.load_lora_weights(source, adapter_name=own, **options)
             if own not in {each for names in self._pipeline.get_list_adapters().values() for each in names}:
                 raise _MisfitError("it has nothing for this model's layers")
@@ -110,7 +109,6 @@ class LoraAdapters:
 
     def _switch(self) -> None:
         """Bring the active ones about."""
-        self.changes += 1
         if not self._active:
             self._pipeline.disable_lora()
             return
@@ -121,8 +119,8 @@ class LoraAdapters:
     def _make_room(self, wanted: int) -> None:
         while len(self._loaded) > max(self._room, wanted):
             name, own = self._loaded.popitem(last=False)
+            self.before_leaving()
             self._pipeline.delete_adapters(own)
-            self.changes += 1
             _log.info("adapter let go", action="engine.adapter_dropped", adapter=name)
 
     @contextmanager

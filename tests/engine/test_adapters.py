@@ -87,6 +87,7 @@ def test_base_lora_base_gives_the_base_picture_back(pipeline: Any, files: dict[s
     """Bit for bit, as often as one likes."""
     adapters = LoraAdapters(pipeline, files)
     base = picture(pipeline)
+    places = {weight.data_ptr() for weight in pipeline.transformer.parameters()}
     adapters.use((("ink", 1.0),))
     inked = picture(pipeline)
     assert np.abs(inked - base).max() > 0.01
@@ -94,6 +95,7 @@ def test_base_lora_base_gives_the_base_picture_back(pipeline: Any, files: dict[s
     assert np.array_equal(picture(pipeline), base)
     adapters.use((("ink", 1.0),))
     assert np.array_equal(picture(pipeline), inked)
+    assert places <= {weight.data_ptr() for weight in pipeline.transformer.parameters()}, "a graph would read elsewhere"
 
 
 def test_weights_and_two_at_once(pipeline: Any, files: dict[str, AdapterSettings]) -> None:
@@ -150,15 +152,17 @@ def test_only_a_few_stay_loaded(pipeline: Any, files: dict[str, AdapterSettings]
     assert len(adapters.loaded) == 2
 
 
-def test_changes_are_counted(pipeline: Any, files: dict[str, AdapterSettings]) -> None:
-    """What was compiled or captured before a change holds no more; using the same again is none."""
-    adapters = LoraAdapters(pipeline, files)
+def test_graphs_go_before_the_factors_that_they_read(pipeline: Any, files: dict[str, AdapterSettings]) -> None:
+    """Whoever holds some is told while all is still there, and only then."""
+    adapters = LoraAdapters(pipeline, files, room=1)
+    seen: list[int] = []
+    adapters.before_leaving = lambda: seen.append(len(pipeline.get_list_adapters()["transformer"]))
     adapters.use((("ink", 1.0),))
-    before = adapters.changes
-    adapters.use((("ink", 1.0),))
-    assert adapters.changes == before
     adapters.use((("ink", 0.5),))
-    assert adapters.changes > before
+    adapters.use(())
+    assert seen == []
+    adapters.use((("oil", 1.0),))
+    assert seen == [2]
 
 
 def test_unknown_names_are_refused_with_those_there_are(pipeline: Any, files: dict[str, AdapterSettings]) -> None:

@@ -13,10 +13,11 @@ from actors.engine.memory.plans import Plan, choose
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
-    from actors.engine.memory.plans import Need
     from safelight.config import EngineSettings, ModelSettings
 
 _log = structlog.get_logger(__name__)
+
+_MB = 1_000_000
 
 
 def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Plan:
@@ -32,7 +33,9 @@ def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device
     if device.kind != "cuda":
         return "resident"
     room, most = free_room(device), model.max_batch or engine.max_batch
-    need_of = cache(lambda batch: need_at(Estimator(pipeline, model, device), model, batch))
+    width, height = (int(side) for side in model.usual_size.split("x"))
+    estimator = Estimator(pipeline, model, device)
+    need_of = cache(lambda batch: estimator.need(width, height, batch))
     plan = choose(need_of, room, most)
     full = need_of(most)
     _log.info(
@@ -41,20 +44,15 @@ def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device
         model=model.identity,
         plan=plan,
         why="auto",
-        free_mb=room // 1_000_000,
-        resident_mb=full.peak("resident") // 1_000_000,
-        staged_mb=full.peak("staged") // 1_000_000,
+        free_mb=room // _MB,
+        resident_mb=full.peak("resident") // _MB,
+        staged_mb=full.peak("staged") // _MB,
+        grouped_mb=full.peak("grouped") // _MB,
         batch=most,
         size=model.usual_size,
         traced=full.traced,
     )
     return plan
-
-
-def need_at(estimator: Estimator, model: ModelSettings, batch: int) -> Need:
-    """What a batch of the model's usual size takes."""
-    width, height = (int(side) for side in model.usual_size.split("x"))
-    return estimator.need(width, height, batch)
 
 
 def free_room(device: Device) -> int:

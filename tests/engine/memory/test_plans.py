@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from actors.engine.devices import Device
+from actors.engine.loading import load_pipeline
+from actors.engine.memory import planning
 from actors.engine.memory.plans import Activations, Need, Plan, Weights, choose, graphs_allowed
+from safelight.config import EngineSettings
+from tests.engine.conftest import scenes
 
 GB = 1_000_000_000
 
@@ -47,3 +52,13 @@ def test_peaks_follow_who_is_there_with_whom() -> None:
 def test_graphs_want_weights_that_stay() -> None:
     """All plans but the one that moves the denoiser."""
     assert [graphs_allowed(plan) for plan in ("resident", "staged", "grouped")] == [True, True, False]
+
+
+@pytest.mark.parametrize(("free", "plan"), [(10**9, "resident"), (29_700_000, "staged"), (20_000_000, "grouped")])
+def test_auto_goes_by_what_is_free_on_the_device(monkeypatch: pytest.MonkeyPatch, free: int, plan: Plan) -> None:
+    """As the worker does when it loads: only the device's answer is made up."""
+    monkeypatch.setattr(planning, "free_room", lambda _device: free)
+    settings, gpu = scenes(max_batch=1, default_size="128x128"), Device("cuda:0", "a GPU")
+    pipeline = load_pipeline(scenes(), Device("cpu", "cpu"))
+    assert planning.plan_for(pipeline, settings, EngineSettings(), gpu) == plan
+    assert planning.plan_for(pipeline, settings, EngineSettings(memory="staged"), gpu) == "staged"
