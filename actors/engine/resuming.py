@@ -52,16 +52,34 @@ def restore_row(row: LatentRow, state: RowState) -> None:
     """
     try:
         latents, numbers, memory = _checked(row, state)
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        _try_step(row, latents, numbers, memory, state.step)
+    except CheckpointError:
+        raise
+    except Exception as error:  # damage reaches the schedulers' own code, whose errors are of any kind
         raise CheckpointError(f"the checkpoint's rows are damaged: {type(error).__name__}") from error
     row.sampler.remember(memory, numbers)
     row.latents, row.clean, row.step = latents, None, state.step
 
 
+def _try_step(
+    row: LatentRow, latents: torch.Tensor, numbers: torch.Tensor, memory: Mapping[str, Any], step: int
+) -> None:
+    """Raise whatever the next step would, here where the render can still begin anew; the sampler stays as it was."""
+    if step == row.steps:
+        return
+    before = row.sampler.mark()
+    try:
+        row.sampler.remember(memory, numbers)
+        row.sampler.scale(latents, step)
+        row.sampler.advance(torch.zeros_like(latents), latents, step)
+    finally:
+        row.sampler.back(before)
+
+
 def _checked(row: LatentRow, state: RowState) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
     """Latents, the generator's state and the scheduler's memory. Raises whatever damage leads to."""
     sampler, latents = row.sampler, state.tensors[_LATENTS]
-    alike = latents.shape == row.latents.shape and latents.is_floating_point()
+    alike = latents.shape == row.latents.shape and latents.is_floating_point() and latents.isfinite().all()
     if not alike or not 0 <= state.step <= row.steps:
         raise CheckpointError("the checkpoint's latents are not those of such a picture")
     if state.values[_SCHEDULER] != type(sampler.scheduler).__name__ or not torch.equal(

@@ -91,7 +91,7 @@ class Sampler:
 
     def remember(self, memory: Mapping[str, Any], numbers: torch.Tensor) -> None:
         """Take up a ``memory`` and the state of a generator, whatever this sampler did before."""
-        self.back(({**_copied(self._fresh), **memory}, numbers))
+        self.back((_copied({**self._fresh, **memory}), numbers))
 
     def _clean(self, prediction: torch.Tensor, latents: torch.Tensor, step: int) -> torch.Tensor | None:
         """The clean latents where the scheduler doesn't give them; None where they can't be told.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -47,6 +49,16 @@ def test_a_preview_before_the_first_step_is_noise(model: LatentModel) -> None:
     make = model.preview(row)
     assert make is not None
     assert make().size == (64, 48)
+
+
+def test_several_threads_decode_at_a_time(model: LatentModel) -> None:
+    """Pictures and previews may; Qwen-Image's VAE keeps frames on itself meanwhile."""
+    rows = rows_of(model, ask(seeds=(1, 2, 3, 4)))
+    expected = [np.asarray(model.finish(row)[0]) for row in rows]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            pictures = pool.map(lambda row: np.asarray(model.finish(row)[0]), rows)
+            assert all(np.array_equal(one, other) for one, other in zip(pictures, expected, strict=True))
 
 
 def test_numbers_that_are_none_are_no_error(flux: LatentModel) -> None:

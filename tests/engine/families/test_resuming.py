@@ -125,6 +125,7 @@ DAMAGE: dict[str, Callable[[RowState], RowState]] = {
     "no latents": _without("latents"),
     "latents of another size": _with("latents", torch.zeros(1, 4, 3, 3)),
     "latents of whole numbers": lambda state: _with("latents", state.tensors["latents"].long())(state),
+    "latents that are no numbers": lambda state: _with("latents", state.tensors["latents"] * float("nan"))(state),
     "no generator": _without("generator"),
     "half a generator": lambda state: _with("generator", state.tensors["generator"][:100])(state),
     "no generator's state": _with("generator", torch.zeros(5056, dtype=torch.uint8)),
@@ -142,6 +143,9 @@ DAMAGE: dict[str, Callable[[RowState], RowState]] = {
     "a history of another size": lambda state: _remembering(last_sample={"tensor": "x"})(
         _with("x", torch.zeros(1, 4, 3, 3))(state)
     ),
+    "a history that is not there": _remembering(model_outputs={"list": [None, None, None]}),
+    "a count that is none": _remembering(lower_order_nums="three"),
+    "a table that is none": _remembering(sigmas=3.0),
     "a kind that is unknown": _remembering(model_outputs={"code": "x"}),
     "a number that is no number": _remembering(x={"scalar": "x", "dtype": "<f8"}),
     "a type of numpy that is unknown": _remembering(x={"scalar": 1, "dtype": "O8x"}),
