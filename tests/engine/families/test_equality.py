@@ -25,7 +25,7 @@ from tests.engine.families.company import (
     rows_of,
     state_of,
     walk,
-)
+)from tests.engine.families.equality import compare
 
 VARIANTS: dict[str, tuple[str, Any]] = {
     "flux without guidance embeds": ("flux", lambda: tiny.flux(guidance_embeds=False)),
@@ -124,6 +124,15 @@ def test_no_order_of_coming_and_going_changes_a_row(data: st.DataObject) -> None
             rows[moved] = fresh
     for index, row in enumerate(rows):
         assert far(row.latents, _alone(model, index)) < LATENTS
+
+
+def test_the_command_that_measures(flux: LatentModel) -> None:
+    """``python -m tests.engine.families.equality`` prints such gaps."""
+    alone, company = compare(flux, crowd()[:2])
+    assert alone.latents == [0.0, 0.0]
+    assert alone.levels == [0, 0]
+    assert max(company.latents) < LATENTS
+    assert max(company.levels) <= 1
 
 
 def test_keys_tell_apart_what_can_not_share_a_pass(model: LatentModel) -> None:
