@@ -25,7 +25,8 @@ from tests.engine.families.company import (
     rows_of,
     state_of,
     walk,
-)from tests.engine.families.equality import compare
+)
+from tests.engine.families.equality import compare
 
 VARIANTS: dict[str, tuple[str, Any]] = {
     "flux without guidance embeds": ("flux", lambda: tiny.flux(guidance_embeds=False)),
