@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import structlog
 import torch
+from torch._dynamo.exc import FailOnRecompileLimitHit
 
 from actors.engine.compiled.passes import resized, run_without_grad
 from actors.engine.devices import is_out_of_memory
@@ -17,8 +18,8 @@ from actors.engine.stepping import BatchKey
 
 _log = structlog.get_logger(__name__)
 
-# Beyond so many versions of one function dynamo gives up, with an error in fullgraph code. Its own limit of 8 is soon
-# reached where rows, guidance and adapters come and go.
+# Beyond so many versions of one function dynamo raises an error in fullgraph code. Its own limit of 8 is soon reached:
+# there is one for a row, one for several, and again for each LoRA adapter (not for each weight of it).
 _VERSIONS = 64
 
 
@@ -33,6 +34,7 @@ class Regional:
         self._eager = Eager(denoiser)
         self._model = model
         self._blocks = repeated_blocks(denoiser)
+        self._full = False
         self.compiles = 0
         """How many graphs have been compiled so far."""
         torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, _VERSIONS)
@@ -50,7 +52,7 @@ class Regional:
             return self._eager.run(inputs, key)
         before = _compiled_so_far()
         try:
-            return self._eager.run(inputs, key)
+            return self._compiled(inputs, key)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -66,6 +68,21 @@ class Regional:
             error=failed,
         )
         return output
+
+    def _compiled(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
+        if not self._full:
+            try:
+                return self._eager.run(inputs, key)
+            except FailOnRecompileLimitHit:
+                self._full = True
+            _log.warning(
+                "too many versions of compiled code, new ones run eager",
+                action="engine.compile_full",
+                model=self._model,
+                versions=torch._dynamo.config.recompile_limit,
+            )
+        with torch.compiler.set_stance("eager_on_recompile"):
+            return self._eager.run(inputs, key)
 
     def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
         """None: compiled code takes any number of rows."""

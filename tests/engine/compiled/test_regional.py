@@ -16,6 +16,33 @@ from actors.engine.latent import Eager
 from tests.engine.compiled.tiny import KEY, flux_inputs, tiny_flux
 
 
+class Block(torch.nn.Module):
+    """So little that compiling it takes a moment."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """2 x + 1."""
+        return x * 2 + 1
+
+
+class Blocks(torch.nn.Module):
+    """A denoiser of one block that diffusers would compile."""
+
+    _repeated_blocks = ("Block",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Block()
+
+    def forward(self, x: torch.Tensor, **_: object) -> tuple[torch.Tensor]:
+        """What the block makes of it."""
+        return (self.block(x),)
+
+
+def blocks_inputs(rows: int) -> Inputs:
+    """Ones for ``Blocks``, which makes threes of them."""
+    return Inputs({"x": torch.ones(rows, 5)})
+
+
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     """One thread, no gradients, no compiled code of other tests."""
@@ -54,15 +81,26 @@ def test_compiled_passes_equal_eager_ones() -> None:
 def test_without_a_compiler_passes_run_eager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One warning, right results, and no second try."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    denoiser = tiny_flux()
-    right = Eager(denoiser).run(flux_inputs(2), KEY)
-    passes = Regional(denoiser, "tiny")
+    passes = Regional(Blocks(), "tiny")
     broken = {"cpp.cxx": (None, "/nowhere/c++"), "fx_graph_cache": False}
     with torch._inductor.config.patch(broken), capture_logs() as logs:
         for _ in range(2):
-            assert torch.equal(passes.run(flux_inputs(2), KEY), right)
+            assert torch.equal(passes.run(blocks_inputs(2), KEY), torch.full((2, 5), 3.0))
     assert [log["action"] for log in logs] == ["engine.compile_failed"]
     assert passes.mode == "eager"
+
+
+def test_beyond_so_many_versions_new_ones_run_eager() -> None:
+    """Compiled code that is there goes on being used, and results stay right."""
+
+    passes = Regional(Blocks(), "tiny")
+    with torch._dynamo.config.patch(recompile_limit=1), capture_logs() as logs:
+        for rows in (2, 1, 3, 1, 2):
+            output = passes.run(blocks_inputs(rows), KEY)
+            assert torch.equal(output, torch.full((rows, 5), 3.0))
+    assert [log["action"] for log in logs] == ["engine.compile_full"]
+    assert passes.compiles == 1
+    assert passes.mode == "regional"
 
 
 def test_an_error_that_is_not_the_compilers_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
