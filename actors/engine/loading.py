@@ -81,12 +81,15 @@ def _read(model: ModelSettings, device: Device) -> Any:
     import diffusers
     import transformers
 
+    from actors.engine.memory.quantizing import torchao_hushed
+
     for library in (diffusers, transformers):
         library.utils.logging.disable_progress_bar()
         library.utils.logging.set_verbosity_error()  # their warnings quote prompts
-    pipeline = diffusers.DiffusionPipeline.from_pretrained(
-        model.model, dtype=choose_dtype(model, device), **_source(model)
-    )
+    with torchao_hushed():
+        pipeline = diffusers.DiffusionPipeline.from_pretrained(
+            model.model, dtype=choose_dtype(model, device), **_source(model)
+        )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from actors.engine.errors import ModelUnavailableError
@@ -40,17 +42,24 @@ def _quantize(module: torch.nn.Module, quantize: str) -> None:
 
 
 def _torchao() -> Any:
-    """torchao's quantisation; it warns of kernels that this machine has no use for."""
+    try:
+        with torchao_hushed():
+            return importlib.import_module("torchao.quantization")
+    except ImportError as error:
+        raise ModelUnavailableError(
+            "a quantized model needs torchao, which is not installed: pip install 'safelight[quantize]'"
+        ) from error
+
+
+@contextmanager
+def torchao_hushed() -> Iterator[None]:
+    """torchao warns of kernels that this machine has no use for when it is imported; diffusers imports it, too."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        return importlib.import_module("torchao.quantization")
-    except ImportError as error:
-        raise ModelUnavailableError(
-            "a quantized model needs torchao, which is not installed: pip install 'safelight[quantize]'"
-        ) from error
+        yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
