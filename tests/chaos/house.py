@@ -24,7 +24,7 @@ from psycopg import sql
 
 from tests.chaos.member import Member, url_of
 from tests.chaos.servers import Servers
-from tests.chaos.triggers import FOLDER, SKEW
+from tests.chaos.triggers import FOLDER, SKEW, STEP_LIMIT
 from tests.e2e.processes import REPOSITORY, free_port, wait_for
 
 _SETTINGS = """
@@ -33,7 +33,7 @@ shutdown_grace_s = 2.0
 [worker]
 lanes = ["{lane}"]
 slots = {slots}
-device = "simulated:step_s={step_s}"
+device = "{device}"
 lease_s = {lease_s}
 beat_s = {beat_s}
 sweep_s = {beat_s}
@@ -41,10 +41,15 @@ ring_again_s = 1.0
 max_rescues = {max_rescues}
 shutdown_grace_s = 0.5
 metrics_port = 0
+[engine]
+checkpoint_every_s = {checkpoint_s}
 [jobs]
 max_steps = 1000
 [models.scenes]
-model = "nobody/simulated"
+model = "{model}"
+family = "flux"
+dtype = "float32"
+max_sequence_length = 24
 lane = "{lane}"
 steps = 2
 guidance = 0.0
@@ -61,7 +66,7 @@ OPEN_STATES = ("scheduled", "queued", "running")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the house is made of; times in seconds."""
+    """What the house is made of; times in seconds. Without a ``model`` the device is simulated, else it is the CPU."""
 
     apis: int = 1
     workers: int = 2
@@ -69,6 +74,8 @@ class Plan:
     lease_s: float = 2.0
     step_s: float = 0.005
     max_rescues: int = 3
+    checkpoint_s: float = 0.3
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +235,9 @@ class House:
         return _SETTINGS.format(
             lane=self.lane,
             slots=self.plan.slots,
-            step_s=self.plan.step_s,
+            device="cpu" if self.plan.model else f"simulated:step_s={self.plan.step_s}",
+            model=self.plan.model or "nobody/simulated",
+            checkpoint_s=self.plan.checkpoint_s,
             lease_s=self.plan.lease_s,
             beat_s=self.plan.lease_s / 6,
             max_rescues=self.plan.max_rescues,
@@ -244,6 +253,8 @@ class House:
             "SAFELIGHT_OUTPUTS": self.outputs.as_uri(),
             FOLDER: str(self.triggers),
             SKEW: str(skew_s),
+            STEP_LIMIT: "30" if self.plan.model else "1",
+            "OMP_NUM_THREADS": "1",
         }
 
     def _move_in(self, name: str, *, port: int = 0, skew_s: float = 0.0) -> Member:

@@ -22,7 +22,7 @@ from typing import Any
 
 FOLDER = "SAFELIGHT_CHAOS"
 SKEW = "SAFELIGHT_CHAOS_SKEW_S"
-STEP_LIMIT_S = 1.0  # how long a step may take here before the engine counts as hung
+STEP_LIMIT = "SAFELIGHT_CHAOS_STEP_LIMIT_S"  # how long a step may take before the engine counts as hung
 
 FULL = "outputs-are-full"
 DIE_AT_RING = "die-at-the-ring"
@@ -41,8 +41,8 @@ def install() -> None:
     folder = Path(os.environ[FOLDER])
     _shift_clock(float(os.environ.get(SKEW, "0")))
     patch: Any = setattr
-    patch(engine, "Limits", functools.partial(engine.Limits, step_s=STEP_LIMIT_S))
-    patch(simulated, "render", _rendering(simulated.render, folder))
+    patch(engine, "Limits", functools.partial(engine.Limits, step_s=float(os.environ.get(STEP_LIMIT, "1"))))
+    patch(simulated.SimulatedModel, "admit", _admitting(simulated.SimulatedModel.admit, folder))
     patch(Settler, "settle", _settling(Settler.settle, folder))
     patch(ObjectOutputs, "put", _putting(ObjectOutputs.put, folder))
     patch(BrokerBell, "ring", _ringing(BrokerBell.ring, folder))
@@ -75,10 +75,10 @@ def die() -> None:
     threading.Event().wait()
 
 
-def _rendering(render: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+def _admitting(admit: Callable[..., Any], folder: Path) -> Callable[..., Any]:
     from actors.engine.errors import BadOutputError, OutOfMemoryError
 
-    def wrapped(request: Any, model: Any, checkpoint: Any, progress: Any) -> Any:
+    def wrapped(self: Any, request: Any) -> Any:
         faults: dict[str, Callable[[], object]] = {
             "crash": die,
             "hang": threading.Event().wait,
@@ -88,9 +88,8 @@ def _rendering(render: Callable[..., Any], folder: Path) -> Callable[..., Any]:
         }
         for name, fault in faults.items():
             if due(request.prompt, name, folder, request.seeds):
-                checkpoint()
                 fault()
-        return render(request, model, checkpoint, progress)
+        return admit(self, request)
 
     return wrapped
 
