@@ -5,21 +5,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from decimal import Decimal
+from typing import Any
 from uuid import UUID, uuid4
 
+import msgspec
 import pytest
 
+from actors.checkpointing import Checkpointer
 from actors.engine.errors import BadOutputError, EngineError
+from actors.leases import HeldJob
 from jobstore.checkpoints import checkpoint_key
 from jobstore.errors import OutputNotFoundError
 from jobstore.janitor import Janitor
 from jobstore.job import JobState
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
-from jobstore.protocol import Worker
+from jobstore.protocol import Lease, Worker
 from safelight.config import RetentionSettings
 from tests.actors.harness import Darkroom, new_job
 from tests.actors.standin import StandInEngine
+from tests.actors.test_solitude import job as job_of
 from tests.engine.conftest import TIMEOUT_S
 
 
@@ -150,6 +156,33 @@ async def test_a_failed_attempt_is_gone_on_from_unless_its_numbers_are_bad(
         await until(room.outputs, job.id, None)
     again = await asyncio.to_thread(standin.taken, 2)
     assert again.request.checkpoint == (b"one" if kept else None)
+
+
+@pytest.mark.parametrize(
+    ("history", "fetched"),
+    [
+        ({"attempts": 1}, False),
+        ({"attempts": 1, "gpu_seconds": Decimal("0.5")}, True),
+        ({"attempts": 1, "rescues": 1}, True),
+        ({"attempts": 2}, True),
+        ({"attempts": 3}, False),
+        ({"attempts": 1, "max_attempts": 1, "rescues": 1}, True),
+    ],
+    ids=["first", "handed back", "rescued", "second try", "last try", "one try, rescued"],
+)
+async def test_who_goes_on_from_a_checkpoint(outputs: Outputs, history: dict[str, Any], fetched: bool) -> None:
+    """Whoever comes after another, but for the last try."""
+    held = HeldJob(Lease(token=1, job=msgspec.structs.replace(job_of(rescues=0), **history)), 0.0)
+    await outputs.put(checkpoint_key(held.job_id), b"one", "application/octet-stream")
+    assert await Checkpointer(outputs, held).fetch(max_rescues=3) == (b"one" if fetched else None)
+
+
+async def test_a_checkpoint_that_is_too_long_is_not_read(outputs: Outputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its length is asked first."""
+    monkeypatch.setattr("actors.checkpointing.MAX_BYTES", 3)
+    held = HeldJob(Lease(token=1, job=job_of(rescues=1)), 0.0)
+    await outputs.put(checkpoint_key(held.job_id), b"four", "application/octet-stream")
+    assert await Checkpointer(outputs, held).fetch(max_rescues=3) is None
 
 
 async def test_a_first_attempt_asks_for_nothing(room: Darkroom, standin: StandInEngine) -> None:

@@ -19,7 +19,7 @@ RENDER_FAILED = JobError(code="render_failed", message="it broke")
 
 async def test_a_submitted_job_waits_with_its_price_reserved(store: JobStore) -> None:
     """As it was given, and the same when read."""
-    new = new_job(prompt="ō 😄 飞翔", n=2, seed=2**53 - 1)
+    new = new_job(prompt="ō 😄 飞翔", n=2, seed=2**53 - 1, adapters=(("ink", 0.1), ("mist", -1.0)), previews=3)
     job = await store.submit(new)
     assert (job.id, job.state, job.request) == (new.id, JobState.QUEUED, new.request)
     assert (job.reserved, job.charged, job.currency, job.cache) == (PRICE, NOTHING, "USD", CacheOutcome.MISS)
