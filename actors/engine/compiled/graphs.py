@@ -20,6 +20,7 @@ from actors.engine.compiled.passes import ReadyPasses, resized
 from actors.engine.compiled.rehearsal import NotCapturableError, rehearse
 from actors.engine.compiled.static import StaticInputs, Weights, signature
 from actors.engine.devices import is_out_of_memory
+from actors.engine.errors import EngineError
 from actors.engine.families.base import Inputs
 from actors.engine.latent import Eager
 from actors.engine.observer import GraphEvent, Observer
@@ -166,7 +167,12 @@ class GraphedPasses:
         return name in self._refused or self._failures >= _FAILURES_AT_MOST
 
     def _take(self, name: Hashable, wish: Wish) -> None:
-        """Capture a wish, or refuse it for good."""
+        """Capture a wish, or refuse it for good. Where its adapters can't act now it is forgotten."""
+        try:
+            if self.use is not None:
+                self.use(wish.key.adapters)
+        except EngineError:
+            return
         try:
             graph = self._captured(wish)
         except NotCapturableError as error:
@@ -187,8 +193,6 @@ class GraphedPasses:
         self._refuse(name, wish, reason)
 
     def _captured(self, wish: Wish) -> Graph:
-        if self.use is not None:
-            self.use(wish.key.adapters)
         static, plain = StaticInputs(wish.inputs, wish.bucket), Eager(self.denoiser)
 
         def call() -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 
 from actors.engine.compiled.graphs import GraphedPasses
 from actors.engine.compiled.passes import Direct
+from actors.engine.errors import ModelUnavailableError
 from actors.engine.families.base import Inputs
 from actors.engine.latent import Eager
 from actors.engine.stepping import Adapters
@@ -278,6 +279,21 @@ def test_adapters_act_while_their_graph_is_captured() -> None:
     passes.run(flux_inputs(1), KEY)
     settle(passes)
     assert acting == [(), style]
+
+
+def test_adapters_that_can_not_act_cost_no_failure() -> None:
+    """The wish is forgotten; it may come again."""
+
+    def fail(_adapters: Adapters) -> None:
+        raise ModelUnavailableError("the adapter's file is gone")
+
+    capture = StandIn()
+    passes = graphed(capture, use=fail)
+    for _ in range(5):
+        passes.run(flux_inputs(1), KEY)
+        assert settle(passes) == 1
+    assert capture.captured == []
+    assert passes.mode == "eager+graphs"
 
 
 def test_wishes_are_bounded() -> None:

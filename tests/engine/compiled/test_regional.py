@@ -10,10 +10,12 @@ import pytest
 import torch
 from structlog.testing import capture_logs
 
+from actors.engine.compiled.graphs import GraphedPasses
 from actors.engine.compiled.regional import Regional, repeated_blocks
+from actors.engine.compiled.rehearsal import rehearse
 from actors.engine.families.base import Inputs
 from actors.engine.latent import Eager
-from tests.engine.compiled.tiny import KEY, flux_inputs, tiny_flux
+from tests.engine.compiled.tiny import CPU, KEY, Listener, StandIn, flux_inputs, tiny_flux
 
 
 class Block(torch.nn.Module):
@@ -101,6 +103,29 @@ def test_beyond_so_many_versions_new_ones_run_eager() -> None:
     assert [log["action"] for log in logs] == ["engine.compile_full"]
     assert passes.compiles == 1
     assert passes.mode == "regional"
+
+
+def test_graphs_are_captured_of_compiled_code() -> None:
+    """Only the rehearsal runs eager: what is replayed is what was compiled."""
+    denoiser, capture = Blocks(), StandIn()
+    regional = Regional(denoiser, "tiny")
+    passes = GraphedPasses(
+        denoiser=denoiser,
+        otherwise=regional,
+        capture=capture,
+        device=CPU,
+        model="tiny",
+        observer=Listener(),
+        limit_bytes=10**6,
+        max_batch=4,
+    )
+    rehearse(lambda: passes.otherwise.run(blocks_inputs(2), KEY))
+    assert regional.compiles == 0
+    passes.warm(blocks_inputs(1), KEY, 4)
+    assert (regional.compiles, capture.captured, passes.mode) == (2, [4, 2, 1], "regional+graphs")
+    for rows in (1, 2, 3, 4):
+        assert torch.equal(passes.run(blocks_inputs(rows), KEY), torch.full((rows, 5), 3.0))
+    assert regional.compiles == 2
 
 
 def test_an_error_that_is_not_the_compilers_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
