@@ -38,6 +38,7 @@ class Part:
         try:
             yield
         finally:
+            self._wait()
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
@@ -50,7 +51,11 @@ class Part:
         except BaseException:  # out of memory half-way
             self._let_go()
             raise
-        if self._device.type == "cuda":  # another thread's stream may use them too
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until this thread's work is done: users on other streams may read what came, and free what still is read."""
+        if self._device.type == "cuda":
             torch.cuda.current_stream(self._device).synchronize()
 
     def _let_go(self) -> None:
