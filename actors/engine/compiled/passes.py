@@ -31,7 +31,7 @@ class ReadyPasses(Passes, Protocol):
         """Use a moment without work to get ready for what was asked for of late; False where there was no such thing.
 
         One call takes about as long as five passes. No other thread may wait for the whole device meanwhile
-        (``torch.cuda.synchronize``); waiting for a stream or an event is fine.
+        (``torch.cuda.synchronize``), or empty torch's cache; waiting for a stream or an event is fine.
         """
 
     def release(self) -> bool:

@@ -1,10 +1,12 @@
 """A denoiser whose repeated blocks are compiled (regional compilation): most of the speed in little of the time.
 
-https://docs.pytorch.org/tutorials/recipes/regional_compilation.html. diffusers names a model's repeated blocks; their
-code is compiled once for one row and once for several, whatever the size of the picture.
+https://docs.pytorch.org/tutorials/recipes/regional_compilation.html. The blocks' code is compiled once for one row and
+once for several, whatever the size of the picture.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 import structlog
 import torch
@@ -109,9 +111,16 @@ class Regional:
 
 
 def repeated_blocks(denoiser: torch.nn.Module) -> list[torch.nn.Module]:
-    """The blocks that diffusers says repeat, of the denoiser or of the models inside it; empty where it names none."""
+    """The blocks that diffusers says repeat, of the denoiser or of the models inside it.
+
+    Where it names none (SD3): those of the denoiser's own lists whose kind comes more than once. Empty without any.
+    """
     names = {name for module in denoiser.modules() for name in getattr(module, "_repeated_blocks", None) or ()}
-    return [module for module in denoiser.modules() if type(module).__name__ in names]
+    if names:
+        return [module for module in denoiser.modules() if type(module).__name__ in names]
+    listed = [block for part in denoiser.children() if isinstance(part, torch.nn.ModuleList) for block in part]
+    kinds = Counter(type(block) for block in listed)
+    return [block for block in listed if kinds[type(block)] > 1]
 
 
 def _words(error: Exception) -> str:

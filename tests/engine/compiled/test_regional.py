@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers import SD3Transformer2DModel
 from structlog.testing import capture_logs
 
 from actors.engine.compiled.graphs import GraphedPasses
@@ -167,3 +168,12 @@ def test_blocks_are_found_inside_a_wrapper() -> None:
     """A family may hand out its denoiser wrapped."""
     denoiser = tiny_flux(num_layers=2, num_single_layers=3)
     assert len(repeated_blocks(torch.nn.Sequential(denoiser))) == 5
+
+
+def test_blocks_that_nobody_names() -> None:
+    """SD3's transformer tells of none: the lists of its own do, and what is in no list twice is left alone."""
+    sizes = {"sample_size": 8, "num_layers": 3, "attention_head_dim": 8, "num_attention_heads": 2}
+    widths = {"caption_projection_dim": 16, "joint_attention_dim": 8, "pooled_projection_dim": 8}
+    denoiser: Any = SD3Transformer2DModel(**sizes, **widths, pos_embed_max_size=8)
+    assert repeated_blocks(denoiser) == list(denoiser.transformer_blocks)
+    assert repeated_blocks(torch.nn.ModuleDict({"once": torch.nn.ModuleList([torch.nn.ReLU()])})) == []
