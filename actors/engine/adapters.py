@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -100,7 +101,9 @@ class LoraAdapters:
             found = self._pipeline.lora_state_dict(source, **options)
             factors = _factors(found[0] if isinstance(found, tuple) else found)
             _check_fit(factors, self._parts())
-            self._pipeline.load_lora_weights(source, adapter_name=own, **options)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # peft's: there are two adapters, quantised weights can't merge
+                self._pipeline.load_lora_weights(source, adapter_name=own, **options)
             if own not in {each for names in self._pipeline.get_list_adapters().values() for each in names}:
                 raise _MisfitError("it has nothing for this model's layers")
             _widen(factors, self._parts(), own)
