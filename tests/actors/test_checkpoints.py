@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -199,7 +200,7 @@ class Failing:
 
     def __init__(self, outputs: Outputs) -> None:
         self._outputs = outputs
-        self.tried = asyncio.Semaphore(0)
+        self.tried = threading.Semaphore(0)  # of two threads: the worker has an event loop of its own
 
     def __getattr__(self, name: str) -> object:
         """All else is as it was."""
@@ -224,8 +225,7 @@ async def test_outputs_that_take_no_checkpoint_cost_no_render(
     assert handle.watch.on_checkpoint is not None
     for _ in range(3):
         handle.watch.on_checkpoint(b"one")
-        async with asyncio.timeout(TIMEOUT_S):
-            await failing.tried.acquire()
+        assert await asyncio.to_thread(failing.tried.acquire, timeout=TIMEOUT_S)
     standin.finish(handle)
     assert (await room.wait(job.id)).state is JobState.SUCCEEDED
     written = capsys.readouterr()
