@@ -82,7 +82,7 @@ class Doors:
         self._line.prune()
         waiting = self._line.waiting()
         blocked = [handle for handle in waiting if not self._settled(handle)]
-        self._keys = {handle: key for handle, key in self._keys.items() if handle in set(blocked)}
+        self._keys = {handle: self._keys[handle] for handle in blocked if handle in self._keys}
         if blocked and self._impatient(blocked[0]):
             self._groups.close_oldest()
 

@@ -4,7 +4,8 @@ The policy, in three rules:
 
 - At most ``open_groups`` batch keys are open at a time, and each steps as many rows as are worth it. What fits into an
   open group joins it at the next step, whoever waits before it with another key: that fills batches.
-- Open groups share the device's time equally: the one that has had least goes next.
+- Open groups take turns so that their pictures get on equally: a step is charged by its seconds a row, and the group
+  that was charged least goes next. A group of one row gets as much time as one row of a full batch.
 - Nobody starves: once a request has waited ``patience_s`` without a group to join or to open, the group that has been
   open longest takes in no more, and its place goes to whoever waits longest.
 """
@@ -12,7 +13,7 @@ The policy, in three rules:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from actors.engine.stepping import BatchKey, Row
@@ -20,7 +21,7 @@ from actors.engine.stepping import BatchKey, Row
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Rows of one batch key: ``rows`` step, ``waiting`` ones step once there is room. ``used_s``: device time had."""
+    """Rows of one batch key: ``rows`` step, ``waiting`` ones step once there is room. It was charged ``used_s``."""
 
     key: BatchKey
     opened_at: float
@@ -50,11 +51,21 @@ class Group:
             self.waiting.remove(row)
 
 
+Charge = Callable[[float, int], float]
+"""What a group is charged for a step of so many seconds and rows."""
+
+
+def by_row(seconds: float, rows: int) -> float:
+    """The seconds of one row."""
+    return seconds / max(rows, 1)
+
+
 class Groups:
     """The open groups."""
 
-    def __init__(self, open_groups: int) -> None:
+    def __init__(self, open_groups: int, charge: Charge = by_row) -> None:
         self._most = open_groups
+        self._charge = charge
         self._open: dict[BatchKey, Group] = {}
 
     def __iter__(self) -> Iterator[Group]:
@@ -82,7 +93,7 @@ class Groups:
     def add(self, key: BatchKey, rows: Iterable[Row], now: float) -> Group:
         """Let rows wait in their key's group, which opens if need be.
 
-        A group that opens begins with the least time that another has had: it neither lags behind nor makes up for a
+        A group that opens begins with the least that another was charged: it neither lags behind nor makes up for a
         time when it was not there.
         """
         group = self._open.get(key)
@@ -100,8 +111,12 @@ class Groups:
             if not group.size:
                 del self._open[row.key]
 
+    def charge(self, group: Group, seconds: float, rows: int) -> None:
+        """A group took a step."""
+        group.used_s += self._charge(max(seconds, 0.0), rows)
+
     def next(self) -> Group | None:
-        """The group whose turn it is: the one that has had least of the device's time."""
+        """The group whose turn it is: the one that was charged least."""
         return min(self._open.values(), key=lambda group: group.used_s, default=None)
 
     def close_oldest(self) -> None:

@@ -20,7 +20,7 @@ from actors.engine.developing import Developer
 from actors.engine.doors import Doors
 from actors.engine.errors import EngineError
 from actors.engine.faults import BatchLimits, Fault, as_engine_error, fault_of
-from actors.engine.groups import Group, Groups
+from actors.engine.groups import Charge, Group, Groups, by_row
 from actors.engine.leaving import Leaving
 from actors.engine.marks import Mark, Marks
 from actors.engine.observer import Observer, StepTaken
@@ -83,6 +83,7 @@ class Loop:
         loading: Callable[[], AbstractContextManager[None]] = nullcontext,
         free: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        charge: Charge = by_row,
     ) -> None:
         """``device`` is its label for people, ``identity`` tells whose checkpoint is whose.
 
@@ -93,7 +94,7 @@ class Loop:
         self._observer = observer
         self._device = device
         self._clock = clock
-        self._groups = Groups(settings.open_groups)
+        self._groups = Groups(settings.open_groups, charge)
         self._memory = BatchLimits(clock)
         self._tasks: dict[Row, Task] = {}
         self._under_way: deque[_Launched] = deque()
@@ -175,10 +176,10 @@ class Loop:
     def _step(self, group: Group) -> None:
         stepper = self._tasks[(group.rows or group.waiting)[0]].stepper
         limit = self._limit(stepper, group.key)
-        began = self._clock()
-        self._advance(stepper, group.fill(limit), limit, began)
+        began, rows = self._clock(), group.fill(limit)
+        self._advance(stepper, rows, limit, began)
         self._catch_up(self._marks.depth)
-        group.used_s += max(self._clock() - began, 0.0)
+        self._groups.charge(group, self._clock() - began, len(rows))
 
     def _advance(self, stepper: Stepper, rows: Sequence[Row], limit: int, began: float) -> None:
         """One step of these rows; where it fails, of each half, down to the one that is to blame."""

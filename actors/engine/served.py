@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from actors.engine.errors import InvalidRequestError
 from actors.engine.whole import WholeModel
@@ -45,13 +48,21 @@ class ServedModel:
         return self._derived[kind]
 
 
+def _own_parts(pipeline: Any) -> dict[str, Any]:
+    """A VAE of its own where the derived pipeline casts it back and forth, while others decode with the shared one."""
+    vae = getattr(pipeline, "vae", None)
+    if vae is None or not vae.config.get("force_upcast") or pipeline.dtype == torch.float32:
+        return {}
+    return {"vae": copy.deepcopy(vae).to(device=pipeline.device, dtype=pipeline.dtype)}
+
+
 def _derive(pipeline: Any, kind: str) -> Any:
     """A pipeline of another task that shares the loaded one's parts."""
     import diffusers
 
     auto = diffusers.AutoPipelineForInpainting if kind == "inpaint" else diffusers.AutoPipelineForImage2Image
     try:
-        derived = auto.from_pipe(pipeline)
+        derived = auto.from_pipe(pipeline, **_own_parts(pipeline))
     except ValueError as error:
         what = "input image with a mask" if kind == "inpaint" else "input image"
         raise InvalidRequestError(f"{'mask' if kind == 'inpaint' else 'image'}: the model takes no {what}") from error

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from actors.engine.admission import Line
 from actors.engine.developing import Developer
 from actors.engine.devices import SIMULATED, Device
+from actors.engine.groups import Charge, by_row
 from actors.engine.loop import Loop
 from actors.engine.marks import Immediate
 from actors.engine.observer import Observer, Unobserved
@@ -78,8 +79,11 @@ def simulate(
     pace: Pace,
     settings: EngineSettings,
     observer: Observer | None = None,
+    charge: Charge = by_row,
 ) -> list[Departure]:
     """Let the loop render all arrivals, in order of their coming; departures in order of their going.
+
+    ``charge`` decides how groups share the device.
 
     Raises the first EngineError that a request ends with.
     """
@@ -96,6 +100,7 @@ def simulate(
         device=SIMULATED,
         identity=lambda _handle: "",
         clock=clock,
+        charge=charge,
     )
     departures: list[Departure] = []
     coming = sorted(arrivals, key=lambda arrival: arrival.at_s)
