@@ -26,7 +26,7 @@ export PROMPT
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing Safelight with what its tests need into .venv…"
-	$(PIP_INSTALL) --editable '.[worker,embedded,dev,bench]'
+	$(PIP_INSTALL) --editable '.[worker,quantize,embedded,dev,bench]'
 	@touch $@ .venv/run.stamp
 
 run: .venv/run.stamp

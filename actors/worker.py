@@ -65,7 +65,11 @@ class WorkerProcess:
         self._embedded = embedded
         self._own_engine = engine is None
         self.engine = engine or Engine(
-            settings.models, settings.worker.device, settings=settings.engine, observer=EngineMetrics()
+            settings.models,
+            settings.worker.device,
+            settings=settings.engine,
+            observer=EngineMetrics(),
+            knees=settings.knees_file,
         )
         self.id = uuid.uuid4()
         self._gauges: DeviceGauges | None = None

@@ -13,10 +13,9 @@ from actors.engine.compiled.measuring import measure_knee
 
 if TYPE_CHECKING:
     from actors.engine.compiled.knee import Knee, Timing
-    from actors.engine.compiled.passes import ReadyPasses
     from actors.engine.devices import Device
     from actors.engine.families.base import Family
-    from actors.engine.latent import LatentModel
+    from actors.engine.latent import LatentModel, Passes
     from actors.engine.request import RenderRequest
     from actors.engine.stepping import BatchKey
     from safelight.config import EngineSettings
@@ -33,23 +32,22 @@ class BatchSizes:
         self._device = device
         self._knees = Knees(file) if file is not None and settings.knee != "off" else None
 
-    def limits(self, family: Family, passes: ReadyPasses, most: int) -> Callable[[BatchKey], int]:
+    def limits(self, family: Family, passes: Passes, most: int) -> Callable[[BatchKey], int]:
         """Tells how many rows of a key step together, never more than ``most``."""
         knees = self._knees
         if knees is None:
             return lambda _key: most
         return lambda key: min(knees.limit(self._name(family, passes, key)) or most, most)
 
-    def get_ready(self, stepping: LatentModel, passes: ReadyPasses, request: RenderRequest, most: int) -> None:
+    def get_ready(self, stepping: LatentModel, request: RenderRequest, most: int) -> None:
         """Measure for requests like this one, where the settings say so and it has not been done."""
-        name = self._name(stepping.family, passes, stepping.key(request))
+        name = self._name(stepping.family, stepping.passes, stepping.key(request))
         if self._measures and self._knees is not None and self._knees.get(name) is None:
-            self.measure(stepping, passes, request, most)
+            self.measure(stepping, request, most)
 
     def measure(
         self,
         stepping: LatentModel,
-        passes: ReadyPasses,
         request: RenderRequest,
         most: int,
         on_measure: Callable[[Timing], None] = lambda _: None,
@@ -58,7 +56,7 @@ class BatchSizes:
         knee = measure_knee(stepping, request, most, on_measure)
         if knee is None:
             return None
-        name = self._name(stepping.family, passes, stepping.key(request))
+        name = self._name(stepping.family, stepping.passes, stepping.key(request))
         _log.info("knee measured", action="engine.knee_measured", model=stepping.name, size=name.size, rows=knee.rows)
         if self._knees is not None:
             try:
@@ -67,7 +65,7 @@ class BatchSizes:
                 _log.warning("knee not kept", action="engine.knee_not_kept", error=str(error))
         return knee
 
-    def _name(self, family: Family, passes: ReadyPasses, key: BatchKey) -> KneeKey:
+    def _name(self, family: Family, passes: Passes, key: BatchKey) -> KneeKey:
         model = family.settings
         return KneeKey(
             model=model.identity,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from actors.engine.adapters import make_adapters
+from actors.engine.adapters import LoraAdapters, make_adapters
 from actors.engine.batch_sizes import BatchSizes
 from actors.engine.compiled.choosing import make_passes
 from actors.engine.compiled.measuring import warm_up
@@ -23,10 +23,10 @@ from actors.engine.served import ServedModel
 from actors.engine.whole import WholeModel
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from actors.engine.compiled.passes import ReadyPasses
-    from actors.engine.latent import AdapterSet
+    from actors.engine.compiled.knee import Knee, Timing
     from safelight.config import EngineSettings, ModelSettings
 
 _log = structlog.get_logger(__name__)
@@ -56,6 +56,22 @@ class Builder:
         stepping = self._stepping(name, model, loaded, adapters)
         return ServedModel(whole(loaded.pipeline), stepping, whole, loaded.release)
 
+    def measure(self, name: str, model: ModelSettings, on_measure: Callable[[Timing], None]) -> tuple[Knee, str] | None:
+        """Load a model and measure the knee of its usual size, and how its passes are run.
+
+        None where it is rendered whole, or where not even one row fits into memory. Raises ModelUnavailableError,
+        OutOfMemoryError.
+        """
+        served = self.build(name, model)
+        stepping = served.stepping
+        if stepping is None:
+            return None
+        most = model.max_batch or self._settings.max_batch
+        knee = self._sizes.measure(stepping, _usual_request(stepping), most, on_measure)
+        mode = stepping.passes.mode
+        served.close()
+        return None if knee is None else (knee, mode)
+
     def relieve(self) -> bool:
         """Give up the embeds; False where there are none."""
         held = self._embeds.size_bytes > 0
@@ -63,7 +79,7 @@ class Builder:
         return held
 
     def _stepping(
-        self, name: str, model: ModelSettings, loaded: Loaded, adapters: AdapterSet | None
+        self, name: str, model: ModelSettings, loaded: Loaded, adapters: LoraAdapters | None
     ) -> LatentModel | None:
         family = family_of(loaded.pipeline, model, self._device.place, choose_dtype(model, self._device))
         if family is None:
@@ -79,6 +95,8 @@ class Builder:
             use=None if adapters is None else adapters.use,
             streamed=not loaded.graphs_allowed,
         )
+        if adapters is not None:
+            adapters.before_leaving = passes.release  # a graph must not outlive the factors it reads
         stepping = LatentModel(
             name=name,
             family=family,
@@ -90,16 +108,16 @@ class Builder:
             adapters=adapters,
             observer=self._observer,
         )
-        self._get_ready(stepping, passes, most)
+        self._get_ready(stepping, most)
         return stepping
 
-    def _get_ready(self, stepping: LatentModel, passes: ReadyPasses, most: int) -> None:
+    def _get_ready(self, stepping: LatentModel, most: int) -> None:
         """Compile, capture and measure for the model's usual size, before the first request."""
         request = _usual_request(stepping)
         try:
-            if passes.mode != "eager":
-                warm_up(stepping, passes, request)
-            self._sizes.get_ready(stepping, passes, request, most)
+            if stepping.passes.mode != "eager":
+                warm_up(stepping, stepping.passes, request)
+            self._sizes.get_ready(stepping, request, most)
         except EngineError as error:
             _log.warning("model not warmed", action="engine.warm_failed", model=stepping.name, error=str(error))
 

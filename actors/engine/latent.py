@@ -50,7 +50,10 @@ class Resident:
 
 
 class Passes(Protocol):
-    """How a denoiser's forward pass is run: eager, compiled or from CUDA graphs (compiled/)."""
+    """How a denoiser's forward pass is run: eager, compiled or from CUDA graphs (compiled/).
+
+    Belongs to the engine's thread, as everything that touches the device does.
+    """
 
     def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
         """One pass: [rows, ...]."""
@@ -58,15 +61,37 @@ class Passes(Protocol):
     def padding(self, rows: int, key: BatchKey) -> int:
         """How many rows of no use such a pass is filled up with."""
 
+    @property
+    def mode(self) -> str:
+        """``eager``, ``regional``, ``eager+graphs`` or ``regional+graphs``, as far as is known by now.
+
+        Compiling may have failed.
+        """
+
+    def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
+        """Get ready for batches of 1 to ``limit`` rows; ``inputs`` are those of one (a pass may have two for it).
+
+        Takes seconds to minutes, and may be left out: then the first passes are slower. Raises what a pass raises.
+        """
+
     def idle(self) -> bool:
-        """Prepare a piece of what was wanted and not there; False where there is nothing."""
+        """Use a moment without work to get ready for what was asked for of late; False where there was no such thing.
+
+        One call takes about as long as five passes. No other thread may wait for the whole device meanwhile
+        (``torch.cuda.synchronize``), or empty torch's cache; waiting for a stream or an event is fine.
+        """
 
     def release(self) -> bool:
-        """Give up what memory can be had back; False where there is none."""
+        """Give back all memory that was taken to be faster; False where there was none.
+
+        To be called before the weights move or go, and when the device is out of memory. Passes can be run afterwards.
+        """
 
 
 class Eager:
     """A pass as torch runs it."""
+
+    mode = "eager"
 
     def __init__(self, denoiser: torch.nn.Module) -> None:
         self._denoiser = denoiser
@@ -79,6 +104,9 @@ class Eager:
     def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
         """None."""
         return 0
+
+    def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
+        """Nothing is to be prepared."""
 
     def idle(self) -> bool:
         """Nothing is to be prepared."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
@@ -168,7 +169,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     quantize: Literal["none", "int8", "float8", "layerwise-float8"] = "none"
     memory: Literal["auto", "resident", "staged", "grouped"] | None = None  # None: what [engine] says
     max_batch: Annotated[int, Meta(ge=1, le=256)] | None = None
-    fps: Annotated[int, Meta(ge=1, le=120)] = 16  # of a video pipeline's frames
+    fps: Annotated[int, Meta(ge=1, le=120)] = 16  # frames a second of a video pipeline
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
@@ -248,6 +249,11 @@ class Settings(Base, frozen=True, kw_only=True):
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
     models: dict[Name, ModelSettings] = field(default_factory=dict)
+
+    @property
+    def knees_file(self) -> Path:
+        """Where measured batch sizes are kept."""
+        return Path(self.home) / "knees.json"
 
     def find_model(self, name: str) -> tuple[str, ModelSettings] | None:
         """The model of that name or alias, with its own name."""

@@ -13,6 +13,7 @@ import typer
 from safelight.cli.app import app
 from safelight.config.settings import (
     Base,
+    EngineSettings,
     JobSettings,
     LimitSettings,
     LogSettings,
@@ -30,6 +31,7 @@ TABLES: dict[str, type[Base]] = {
     "Top level": Settings,
     "`[server]`": ServerSettings,
     "`[worker]`": WorkerSettings,
+    "`[engine]`": EngineSettings,
     "`[jobs]`": JobSettings,
     "`[limits]`": LimitSettings,
     "`[retention]`": RetentionSettings,
@@ -49,7 +51,7 @@ def section(page: str, title: str) -> str:
 def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -> None:
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
-    tables = {"server", "worker", "jobs", "limits", "retention", "log", "models"} if table is Settings else set()
+    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "models"} if table is Settings else set()
     assert written == [name for name in table.__struct_fields__ if name not in tables]
 
 

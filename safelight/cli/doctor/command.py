@@ -34,12 +34,19 @@ def doctor(
     plan: Annotated[
         bool, typer.Option("--plan", help="Tell what a model's memory plans need, without loading a weight.")
     ] = False,
+    knee: Annotated[
+        bool,
+        typer.Option("--knee", help="Measure how many pictures are worth a step on this device, and keep it."),
+    ] = False,
     model: Annotated[
-        str | None, typer.Option(help="For --plan: which model.", show_default="the default model")
+        str | None, typer.Option(help="For --plan, --knee: which model.", show_default="the default model")
     ] = None,
-    size: Annotated[str | None, typer.Option(help="For --plan: WIDTHxHEIGHT.", show_default="the model's")] = None,
+    size: Annotated[
+        str | None, typer.Option(help="For --plan, --knee: WIDTHxHEIGHT.", show_default="the model's")
+    ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=256, help="For --plan: pictures a step.", show_default="max_batch")
+        int | None,
+        typer.Option(min=1, max=256, help="For --plan, --knee: pictures a step (at most).", show_default="max_batch"),
     ] = None,
     memory: Annotated[
         str | None, typer.Option(help="For --plan: a GPU's memory, such as 24GB.", show_default="this device's")
@@ -49,12 +56,16 @@ def doctor(
 ) -> None:
     """Check settings, data folder, store, broker, outputs, device and models. Exits with 1 if anything fails."""
     given = {"--model": model, "--size": size, "--batch": batch, "--memory": memory}
-    if plan:
-        _show_plan(config, Question(model=model, size=size, batch=batch, memory=memory, load=bool(load)), as_json)
+    question = Question(model=model, size=size, batch=batch, memory=memory, load=bool(load))
+    if plan or knee:
+        with reported():
+            if plan and knee:
+                raise RefusedError("--plan and --knee: one at a time")
+        (_show_plan if plan else _show_knee)(config, question, as_json)
         return
     with reported():
         if stray := [name for name, value in given.items() if value is not None]:
-            raise RefusedError(f"{', '.join(stray)}: only with --plan")
+            raise RefusedError(f"{', '.join(stray)}: only with --plan or --knee")
     with _silence(), err().status("Checking…"):
         checks = list(run_checks(config, load))
     if as_json:
@@ -76,6 +87,23 @@ def _show_plan(config: Path | None, question: Question, to_json: bool) -> None:
         out().print_json(data=plans.as_json(found))
     else:
         out().print(draw(found))
+
+
+def _show_knee(config: Path | None, question: Question, to_json: bool) -> None:
+    from safelight.cli.doctor import knee as knees
+
+    with reported():
+        if question.memory is not None:
+            raise RefusedError("--memory: only with --plan")
+        with _silence(), err().status("Loading…") as status:
+            found = knees.measure(
+                config, question, lambda timing: status.update(f"{timing.rows} rows: {1e3 * timing.seconds:.1f} ms")
+            )
+    if to_json:
+        out().print_json(data=knees.as_json(found))
+    else:
+        out().print(knees.draw(found))
+        out().print(f"kept in {found.file}")
 
 
 def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:

@@ -47,8 +47,8 @@ class Answer:
 def answer(config: Path | None, question: Question) -> Answer:
     """Tell, and measure where that is asked. Raises ConfigError, CommandError."""
     settings = load_settings(config)
-    name, model = _model(settings, question.model)
-    size = _parse_size(question.size or model.usual_size)
+    name, model = chosen_model(settings, question.model)
+    size = parse_size(question.size or model.usual_size)
     batch = question.batch or model.max_batch or settings.engine.max_batch
     try:
         from actors.engine.errors import EngineError
@@ -110,14 +110,16 @@ def parse_memory(text: str) -> int:
     return int(float(match[1]) * unit)
 
 
-def _parse_size(text: str) -> tuple[int, int]:
+def parse_size(text: str) -> tuple[int, int]:
+    """``1024x768`` in pixels. Raises RefusedError."""
     match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
     if match is None:
         raise RefusedError(f"--size {text!r} is no size like 1024x768")
     return int(match[1]), int(match[2])
 
 
-def _model(settings: Settings, wanted: str | None) -> tuple[str, ModelSettings]:
+def chosen_model(settings: Settings, wanted: str | None) -> tuple[str, ModelSettings]:
+    """The model of that name or alias, else the default one. Raises RefusedError."""
     name = wanted or settings.default_model or next(iter(settings.models))
     found = settings.find_model(name)
     if found is None:
