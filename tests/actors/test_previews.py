@@ -94,3 +94,14 @@ async def test_a_job_that_wants_none_asks_for_none(room: Darkroom, standin: Stan
     await room.start()
     await room.submit()
     assert (await asyncio.to_thread(standin.taken, 1)).watch.preview_every == 0
+
+
+async def test_a_real_render_shows_itself(darkroom: Darkroom) -> None:
+    """Every image, small pictures of what it is to be; at the end the picture itself."""
+    await darkroom.start()
+    job = await darkroom.submit(previews=1, steps=6, n=2)
+    await darkroom.wait(job.id)
+    shown = darkroom.progress.previews
+    assert {preview.index for preview in shown} == {0, 1}
+    assert all(0 < preview.step < 6 and preview.steps == 6 for preview in shown)
+    assert {Image.open(io.BytesIO(preview.image)).size for preview in shown} == {(64, 64)}
