@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from actors.engine.compiled.knee import Knee, Timing
     from actors.engine.devices import Device
     from actors.engine.families.base import Family
-    from actors.engine.latent import LatentModel, Passes
+    from actors.engine.latent import LatentModel
+    from actors.engine.passes import Passes
     from actors.engine.request import RenderRequest
     from actors.engine.stepping import BatchKey
     from safelight.config import EngineSettings

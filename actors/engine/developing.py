@@ -47,6 +47,19 @@ class Developer:
             self._work.append(work)
             self._changed.notify_all()
 
+    def run(self, work: Work) -> None:
+        """Have it done, and wait for it."""
+        done = threading.Event()
+
+        def all_of_it() -> None:
+            try:
+                work()
+            finally:
+                done.set()
+
+        self.put(all_of_it)
+        done.wait()
+
     def preview(self, name: Hashable, work: Work) -> None:
         """Have it done when there is time, instead of what waits under the same name."""
         with self._changed:

@@ -154,10 +154,11 @@ class Engine:
         models.clear()
 
     def _set_up(self) -> tuple[Device, Models]:
-        from actors.engine.devices import find_device
+        from actors.engine.devices import find_device, share_cores
 
         device = find_device(self._wanted_device)
         models = self._hardware(device)
+        share_cores(device, self._developer.run)
         self._ready.set_result(device)
         _log.info("engine ready", action="engine.ready", device=device.place, label=device.label)
         for name in self._warm:
@@ -166,12 +167,7 @@ class Engine:
         return device, models
 
     def _loop(self, device: Device, models: Models) -> Loop:
-        from actors.engine.devices import SIMULATED, free_memory
         from actors.engine.marks import marks_of
-
-        def free() -> None:
-            if device.kind != SIMULATED:
-                free_memory(device)
 
         return Loop(
             self._line,
@@ -183,7 +179,6 @@ class Engine:
             device=device.label,
             identity=lambda handle: identity_of(handle.request, self._models[handle.request.model]),
             loading=self._loading,
-            free=free,
         )
 
     def _hardware(self, device: Device) -> Models:
@@ -203,7 +198,8 @@ class Engine:
 
     def _warm_up(self, name: str, models: Models) -> None:
         try:
-            models.load(name, set())
+            with self._loading():
+                models.load(name, set())
         except EngineError as error:
             _log.warning("model not warmed", action="engine.warm_failed", model=name, error=str(error))
 

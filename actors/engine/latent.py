@@ -12,9 +12,10 @@ import torch
 from actors.engine.arguments import input_arguments
 from actors.engine.devices import Device, other_stream
 from actors.engine.embeds import EmbedCache, Embeds
-from actors.engine.families.base import Family, Inputs, LatentRow
+from actors.engine.families.base import Family, LatentRow
 from actors.engine.observer import Observer, Unobserved
 from actors.engine.outputs import to_picture
+from actors.engine.passes import Passes
 from actors.engine.previews import small_picture
 from actors.engine.prompts import check_text, request_warnings
 from actors.engine.resuming import restore_row, row_state
@@ -47,74 +48,6 @@ class Resident:
     def decoding(self) -> AbstractContextManager[None]:
         """Nothing moves."""
         return nullcontext()
-
-
-class Passes(Protocol):
-    """How a denoiser's forward pass is run: eager, compiled or from CUDA graphs (compiled/).
-
-    Belongs to the engine's thread, as everything that touches the device does.
-    """
-
-    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
-        """One pass: [rows, ...]."""
-
-    def padding(self, rows: int, key: BatchKey) -> int:
-        """How many rows of no use such a pass is filled up with."""
-
-    @property
-    def mode(self) -> str:
-        """``eager``, ``regional``, ``eager+graphs`` or ``regional+graphs``, as far as is known by now.
-
-        Compiling may have failed.
-        """
-
-    def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
-        """Get ready for batches of 1 to ``limit`` rows; ``inputs`` are those of one (a pass may have two for it).
-
-        Takes seconds to minutes, and may be left out: then the first passes are slower. Raises what a pass raises.
-        """
-
-    def idle(self) -> bool:
-        """Use a moment without work to get ready for what was asked for of late; False where there was no such thing.
-
-        One call takes about as long as five passes. No other thread may wait for the whole device meanwhile
-        (``torch.cuda.synchronize``), or empty torch's cache; waiting for a stream or an event is fine.
-        """
-
-    def release(self) -> bool:
-        """Give back all memory that was taken to be faster; False where there was none.
-
-        To be called before the weights move or go, and when the device is out of memory. Passes can be run afterwards.
-        """
-
-
-class Eager:
-    """A pass as torch runs it."""
-
-    mode = "eager"
-
-    def __init__(self, denoiser: torch.nn.Module) -> None:
-        self._denoiser = denoiser
-
-    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:  # noqa: ARG002
-        """One pass: [rows, ...]."""
-        output: torch.Tensor = self._denoiser(**inputs.batched, **inputs.shared, return_dict=False)[0]
-        return output
-
-    def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
-        """None."""
-        return 0
-
-    def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
-        """Nothing is to be prepared."""
-
-    def idle(self) -> bool:
-        """Nothing is to be prepared."""
-        return False
-
-    def release(self) -> bool:
-        """Nothing is held."""
-        return False
 
 
 class AdapterSet(Protocol):

@@ -32,18 +32,14 @@ class Leaving:
         *,
         device: str,
         identity: Callable[[Handle], str],
-        relieve: Callable[[], None],
         busy_s: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
-        """``relieve`` gives the device's unused memory back, ``busy_s`` tells how long it has stepped so far; both may
-        be called from any thread.
-        """
+        """``busy_s`` tells, from any thread, how long the device has stepped so far."""
         self._line = line
         self._developer = developer
         self._device = device
         self._identity = identity
-        self._relieve = relieve
         self._busy_s = busy_s
         self._clock = clock
 
@@ -121,12 +117,14 @@ class Leaving:
         self._developer.put(make)
 
     def _finished(self, task: Task, row: Row) -> Finished | EngineError:
-        """The row's pictures. Out of memory is tried again: rows that leave give theirs back."""
+        """The row's pictures. Out of memory is tried again: rows that leave give theirs back.
+
+        torch's cache is not emptied for it: the allocator did so itself, and the engine's thread may be capturing.
+        """
         for tries in range(1, _DECODE_TRIES + 1):
             outcome = self._tried(task, row)
             if not isinstance(outcome, OutOfMemoryError) or tries == _DECODE_TRIES:
                 break
-            self._relieve()
             time.sleep(_DECODE_PAUSE_S)
         return outcome
 

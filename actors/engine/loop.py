@@ -81,13 +81,12 @@ class Loop:
         device: str,
         identity: Callable[[Handle], str],
         loading: Callable[[], AbstractContextManager[None]] = nullcontext,
-        free: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
         charge: Charge = by_row,
     ) -> None:
         """``device`` is its label for people, ``identity`` tells whose checkpoint is whose.
 
-        ``loading`` is entered while a model loads, ``free`` gives back memory that the device's allocator holds unused.
+        ``loading`` is entered while a model loads.
         """
         self._models = models
         self._marks = marks
@@ -101,7 +100,7 @@ class Loop:
         self._last_arrival = 0.0
         self._busy_s = 0.0
         self._leaving = Leaving(
-            line, developer, device=device, identity=identity, relieve=free, busy_s=lambda: self._busy_s, clock=clock
+            line, developer, device=device, identity=identity, busy_s=lambda: self._busy_s, clock=clock
         )
         self._doors = Doors(
             line,

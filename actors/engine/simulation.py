@@ -45,6 +45,10 @@ class AtOnce(Developer):
         """Done when it returns."""
         work()
 
+    def run(self, work: Callable[[], None]) -> None:
+        """Done when it returns."""
+        work()
+
     def preview(self, name: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG002
         """Done when it returns."""
         work()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,6 +21,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.engine import overhead, policy, servers
+from bench.engine.processes import Apart
 from bench.engine.trace import make_trace
 from safelight.config import LogSettings
 from safelight.telemetry.logs import configure_logging
@@ -33,7 +34,6 @@ def main() -> None:
     """Run what the command line asks for."""
     options = _options()
     configure_logging(LogSettings(level="error", format="console"))
-    torch.set_num_threads(options.threads)
     found: dict[str, Any] = {"machine": f"{platform.processor() or platform.machine()}, {options.threads} threads"}
     with Progress(console=_CONSOLE) as progress:
         for part in options.parts:
@@ -62,11 +62,10 @@ def _options() -> argparse.Namespace:
 
 
 def _serve(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
-    pipeline, engine = servers.load_pipeline(), servers.EngineServer(options.batch)
-    ways: dict[str, Callable[..., servers.Served]] = {
-        "plain pipeline": lambda trace: servers.one_after_another(pipeline, trace),
-        "static batches": lambda trace: servers.static_batches(pipeline, trace, options.batch),
-        "engine": engine.serve,
+    ways = {
+        "plain pipeline": Apart(servers.one_after_another, options.threads),
+        "static batches": Apart(partial(servers.static_batches, options.batch), options.threads),
+        "engine": Apart(partial(servers.continuous, options.batch), options.threads),
     }
     rounds: dict[str, list[servers.Served]] = {name: [] for name in ways}
     task = progress.add_task("serve", total=(options.rounds + 1) * len(ways))
@@ -74,11 +73,12 @@ def _serve(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
         # Other prompts each round: what the engine keeps of a prompt is not what is measured here.
         trace = make_trace(options.requests, options.rate, options.width, options.height, seed=number)
         for name, way in ways.items():
-            served = way(trace)
+            served = way.ask(trace)
             if number:  # the first round warms up
                 rounds[name].append(served)
             progress.advance(task)
-    engine.stop()
+    for way in ways.values():
+        way.stop()
     return _told(options, rounds)
 
 
@@ -101,8 +101,7 @@ def _told(options: argparse.Namespace, rounds: dict[str, list[servers.Served]]) 
 
 def _overhead(options: argparse.Namespace, progress: Progress) -> dict[int, Any]:
     task = progress.add_task("overhead", total=None)
-    pipeline = servers.load_pipeline()
-    found = overhead.compare(pipeline, (1, 4, 8), 60, options.rounds, options.width, options.height)
+    found = overhead.compare((1, 4, 8), 60, options.rounds, options.threads, options.width, options.height)
     progress.remove_task(task)
     table = Table("rows", "bare loop ms", "engine ms", "ratio", title="A denoising step (medians)")
     for rows, row in found.items():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
 from typing import Any, cast
 
 import torch
@@ -13,45 +15,71 @@ from actors.engine.devices import Device
 from actors.engine.families.base import LatentRow
 from actors.engine.latent import LatentModel
 from actors.engine.observer import StepTaken, Unobserved
-from bench.engine.servers import MODEL, EngineServer
+from bench.engine.processes import Apart
+from bench.engine.servers import MODEL, EngineServer, load_pipeline
 from bench.engine.trace import make_trace
 from safelight.config import EngineSettings
 
+_MOST = 16
 
-def bare_step_s(pipeline: Any, rows: int, steps: int, width: int, height: int) -> float:
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """How long is a step of so many rows, over so many steps?"""
+
+    rows: int
+    steps: int
+    width: int
+    height: int
+
+
+def bare() -> Callable[[Question], float]:
     """Seconds a step of the bare loop: one forward pass, one scheduler step for the whole batch, nothing else."""
-    model = _model(rows)
-    trace = make_trace(rows, 1.0, width, height)
-    admitted = [cast("LatentRow", model.admit(arrival.request).rows[0]) for arrival in trace]
-    (inputs,) = model.family.inputs(admitted)
+    pipeline = load_pipeline()
+    model = Builder(Device("cpu", "cpu"), EngineSettings(), Unobserved()).build("scenes", MODEL).stepping
+    assert model is not None
+    return lambda question: _bare_step_s(pipeline, model, question)
+
+
+def engine() -> Callable[[Question], float]:
+    """Seconds a step of the engine with so many rows in the batch, from the end of one step to that of the next."""
+    ends = _Ends()
+    server = EngineServer(_MOST, observer=ends)
+    return lambda question: _engine_step_s(server, ends, question)
+
+
+def _bare_step_s(pipeline: Any, model: LatentModel, question: Question) -> float:
+    trace = make_trace(question.rows, 1.0, question.width, question.height)
+    rows = [cast("LatentRow", model.admit(arrival.request).rows[0]) for arrival in trace]
+    (inputs,) = model.family.inputs(rows)
     arguments = {**inputs.batched, **inputs.shared}
     scheduler = pipeline.scheduler.from_config(pipeline.scheduler.config)
-    scheduler.set_timesteps(steps, device="cpu")
+    scheduler.set_timesteps(question.steps, device="cpu")
     latents = arguments["hidden_states"]
     began = time.perf_counter()
     with torch.no_grad():
         for timestep in scheduler.timesteps:
             arguments["hidden_states"] = latents
-            arguments["timestep"] = timestep.expand(rows) / 1000
+            arguments["timestep"] = timestep.expand(question.rows) / 1000
             prediction = pipeline.transformer(**arguments, return_dict=False)[0]
             latents = scheduler.step(prediction, timestep, latents, return_dict=False)[0]
-    return (time.perf_counter() - began) / steps
+    return (time.perf_counter() - began) / question.steps
 
 
-def engine_step_s(rows: int, steps: int, width: int, height: int) -> float:
-    """Seconds a step of the engine with so many rows in the batch, from the end of one step to that of the next."""
-    ends = _Ends(rows)
-    server = EngineServer(rows, observer=ends)
-    trace = make_trace(rows, 1e9, width, height, steps=(steps,))
-    server.serve(trace)
-    server.stop()
+def _engine_step_s(server: EngineServer, ends: _Ends, question: Question) -> float:
+    ends.begin(question.rows)
+    server.serve(make_trace(question.rows, 1e9, question.width, question.height, steps=(question.steps,)))
     return ends.step_s
 
 
 class _Ends(Unobserved):
     """Notes when steps of full batches end."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self) -> None:
+        self.begin(1)
+
+    def begin(self, rows: int) -> None:
+        """From now on, batches of so many rows are full."""
         self._rows = rows
         self._ends: list[float] = []
 
@@ -66,22 +94,16 @@ class _Ends(Unobserved):
         return (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
 
 
-def _model(rows: int) -> LatentModel:
-    settings = EngineSettings(max_batch=rows)
-    built = Builder(Device("cpu", "cpu"), settings, Unobserved()).build("scenes", MODEL)
-    assert built.stepping is not None
-    return built.stepping
-
-
-def compare(pipeline: Any, rows: Sequence[int], steps: int, rounds: int, width: int, height: int) -> dict[int, Any]:
+def compare(rows: Sequence[int], steps: int, rounds: int, threads: int, width: int, height: int) -> dict[int, Any]:
     """By batch size: ms a step of both (medians over interleaved rounds), and the median of the rounds' ratios."""
+    bare_loop, whole_engine = Apart(bare, threads), Apart(engine, threads)
     found: dict[int, Any] = {}
     for batch in rows:
-        pairs = [
-            (bare_step_s(pipeline, batch, steps, width, height), engine_step_s(batch, steps, width, height))
-            for _ in range(rounds)
-        ]
-        bare, ours = (sorted(times)[len(times) // 2] for times in zip(*pairs, strict=True))
-        ratios = sorted(ours / bare for bare, ours in pairs)
-        found[batch] = {"bare_ms": 1e3 * bare, "engine_ms": 1e3 * ours, "ratio": ratios[len(ratios) // 2]}
+        question = Question(batch, steps, width, height)
+        pairs = [(bare_loop.ask(question), whole_engine.ask(question)) for _ in range(rounds + 1)][1:]
+        bare_s, ours_s = (median(times) for times in zip(*pairs, strict=True))
+        ratio = median(ours / theirs for theirs, ours in pairs)
+        found[batch] = {"bare_ms": 1e3 * bare_s, "engine_ms": 1e3 * ours_s, "ratio": ratio}
+    bare_loop.stop()
+    whole_engine.stop()
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,14 +59,23 @@ def run_pipeline(pipeline: Any, arrivals: Sequence[Arrival]) -> list[Any]:
     )
 
 
-def one_after_another(pipeline: Any, trace: Sequence[Arrival]) -> Served:
+Trace = Sequence[Arrival]
+
+
+def one_after_another() -> Callable[[Trace], Served]:
     """Whoever comes first is rendered first, alone."""
-    return _in_batches(pipeline, trace, most=1)
+    return static_batches(1)
 
 
-def static_batches(pipeline: Any, trace: Sequence[Arrival], most: int) -> Served:
+def static_batches(most: int) -> Callable[[Trace], Served]:
     """Of those that wait, whoever has the steps of the first is rendered with it, at most ``most`` together."""
-    return _in_batches(pipeline, trace, most)
+    pipeline = load_pipeline()
+    return lambda trace: _in_batches(pipeline, trace, most)
+
+
+def continuous(most: int) -> Callable[[Trace], Served]:
+    """The engine."""
+    return EngineServer(most).serve
 
 
 def _in_batches(pipeline: Any, trace: Sequence[Arrival], most: int) -> Served:

@@ -9,7 +9,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager
 from bench.gpu.architectures import Architecture
 from bench.gpu.timing import settle
 

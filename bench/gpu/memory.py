@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from actors.engine.compiled.passes import Direct
 from actors.engine.devices import Device
 from actors.engine.embeds import EmbedCache
 from actors.engine.latent import LatentModel
+from actors.engine.passes import Eager
 from bench.gpu.architectures import Architecture
 from bench.gpu.timing import settle
 
@@ -38,7 +38,7 @@ def peak_bytes(architecture: Architecture, plan: str, side: int, device: Device,
             family=family,
             device=device,
             embeds=EmbedCache(0),
-            passes=Direct(family.denoiser),
+            passes=Eager(family.denoiser),
             limits=lambda _key: 1,
             places=places,
         )

@@ -11,13 +11,13 @@ import torch
 
 from actors.engine.compiled.capture import CudaCapture
 from actors.engine.compiled.graphs import GraphedPasses
-from actors.engine.compiled.passes import Direct, ReadyPasses
 from actors.engine.compiled.regional import Regional
 from actors.engine.devices import Device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families.base import Family, LatentRow
 from actors.engine.latent import LatentModel
 from actors.engine.observer import GraphEvent, Unobserved
+from actors.engine.passes import Eager, Passes
 from bench.gpu.architectures import Architecture
 from bench.gpu.timing import milliseconds
 
@@ -79,11 +79,11 @@ class Bench:
             return milliseconds(step, self._device.place, rounds=rounds, calls=calls)
 
     @contextmanager
-    def _passes(self, how: How, rows: Sequence[LatentRow]) -> Iterator[ReadyPasses]:
+    def _passes(self, how: How, rows: Sequence[LatentRow]) -> Iterator[Passes]:
         """Passes of that kind. Raises RuntimeError at the end where they were not: compiling may have failed."""
         denoiser, replays = self.family.denoiser, Replays()
         regional = Regional(denoiser, "bench") if how == "compiled" or (how == "graphed" and self._compiled) else None
-        passes: ReadyPasses = regional or Direct(denoiser)
+        passes: Passes = regional or Eager(denoiser)
         if how == "graphed":
             passes = GraphedPasses(
                 denoiser=denoiser,

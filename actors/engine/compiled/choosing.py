@@ -9,10 +9,10 @@ import torch
 
 from actors.engine.compiled.capture import CudaCapture
 from actors.engine.compiled.graphs import GraphedPasses
-from actors.engine.compiled.passes import Direct, ReadyPasses
 from actors.engine.compiled.regional import Regional
 from actors.engine.devices import Device
 from actors.engine.observer import Observer
+from actors.engine.passes import Eager, Passes
 from actors.engine.stepping import Adapters
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def make_passes(
     max_batch: int | None = None,
     use: Callable[[Adapters], None] | None = None,
     streamed: bool = False,
-) -> ReadyPasses:
+) -> Passes:
     """Passes of a denoiser that lies on the device.
 
     ``max_batch`` is the model's own, where it has one: larger batches get no graph. ``use`` lets LoRA adapters act
@@ -38,8 +38,8 @@ def make_passes(
     else's by then.
     """
     if streamed:
-        return Direct(denoiser)
-    passes: ReadyPasses = Regional(denoiser, model) if _compiles(settings, device) else Direct(denoiser)
+        return Eager(denoiser)
+    passes: Passes = Regional(denoiser, model) if _compiles(settings, device) else Eager(denoiser)
     if device.kind != "cuda" or settings.graphs == "off" or settings.graphs_mb == 0:
         return passes
     return GraphedPasses(

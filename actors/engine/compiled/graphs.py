@@ -16,14 +16,13 @@ import torch
 
 from actors.engine.compiled.buckets import bucket_of, buckets
 from actors.engine.compiled.capture import Capture, Replay
-from actors.engine.compiled.passes import ReadyPasses, resized
 from actors.engine.compiled.rehearsal import NotCapturableError, rehearse
 from actors.engine.compiled.static import StaticInputs, Weights, signature
 from actors.engine.devices import is_out_of_memory
 from actors.engine.errors import EngineError
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
 from actors.engine.observer import GraphEvent, Observer
+from actors.engine.passes import Eager, Passes, resized
 from actors.engine.stepping import Adapters, BatchKey
 
 _log = structlog.get_logger(__name__)
@@ -68,7 +67,7 @@ class GraphedPasses:
     """
 
     denoiser: torch.nn.Module
-    otherwise: ReadyPasses
+    otherwise: Passes
     capture: Capture
     device: torch.device
     model: str

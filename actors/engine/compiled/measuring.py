@@ -17,7 +17,7 @@ from actors.engine.latent import LatentModel
 from actors.engine.request import RenderRequest
 
 if TYPE_CHECKING:
-    from actors.engine.compiled.passes import ReadyPasses
+    from actors.engine.passes import Passes
 
 _STEPS = 50  # of a row: more than are measured
 _REPEATS = 3
@@ -37,7 +37,7 @@ def measure_knee(
     return find_knee(lambda rows: _time_step(model, request, rows), most, on_measure)
 
 
-def warm_up(model: LatentModel, passes: ReadyPasses, request: RenderRequest) -> None:
+def warm_up(model: LatentModel, passes: Passes, request: RenderRequest) -> None:
     """Get a model's passes ready for requests like this one, in batches of up to the model's limit."""
     rows = synthetic_rows(model, request, 1)
     key = rows[0].key

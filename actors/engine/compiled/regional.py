@@ -12,10 +12,9 @@ import structlog
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
 
-from actors.engine.compiled.passes import resized, run_without_grad
 from actors.engine.devices import is_out_of_memory
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager, resized, run_without_grad
 from actors.engine.stepping import BatchKey
 
 _log = structlog.get_logger(__name__)

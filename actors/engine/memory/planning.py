@@ -23,8 +23,8 @@ _MB = 1_000_000
 def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Plan:
     """The plan of the settings; ``auto`` chooses by the memory that is free now, and says so in the log.
 
-    ``pipeline`` is still on the CPU. Only CUDA has a memory of its own to be careful with: elsewhere ``auto`` is
-    resident.
+    ``pipeline`` is still on the CPU. CUDA graphs hold the tensors of a step once more. Only CUDA has memory of its own
+    to be careful with: elsewhere ``auto`` is resident.
     """
     wanted = model.memory or engine.memory
     if wanted != "auto":
@@ -36,8 +36,9 @@ def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device
     width, height = (int(side) for side in model.usual_size.split("x"))
     estimator = Estimator(pipeline, model, device)
     need_of = cache(lambda batch: estimator.need(width, height, batch))
-    plan = choose(need_of, room, most)
     full = need_of(most)
+    graphs = 0 if engine.graphs == "off" else min(engine.graphs_mb * _MB, full.activations.step)
+    plan = choose(need_of, room - graphs, most)
     _log.info(
         "memory plan",
         action="engine.memory_plan",
@@ -45,6 +46,7 @@ def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device
         plan=plan,
         why="auto",
         free_mb=room // _MB,
+        graphs_mb=graphs // _MB,
         resident_mb=full.peak("resident") // _MB,
         staged_mb=full.peak("staged") // _MB,
         grouped_mb=full.peak("grouped") // _MB,

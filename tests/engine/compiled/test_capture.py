@@ -11,9 +11,8 @@ import torch
 
 from actors.engine.compiled.capture import CudaCapture
 from actors.engine.compiled.graphs import GraphedPasses
-from actors.engine.compiled.passes import Direct, ReadyPasses
 from actors.engine.compiled.regional import Regional
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager, Passes
 from tests.engine.compiled.tiny import KEY, Listener, flux_inputs, some_rows, tiny_flux
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -28,7 +27,7 @@ def _engine() -> Iterator[None]:
         yield
 
 
-def graphed(denoiser: torch.nn.Module, otherwise: ReadyPasses, listener: Listener) -> GraphedPasses:
+def graphed(denoiser: torch.nn.Module, otherwise: Passes, listener: Listener) -> GraphedPasses:
     """Passes with real graphs."""
     return GraphedPasses(
         denoiser=denoiser,
@@ -48,7 +47,7 @@ def test_replays_equal_eager_passes(compiled: bool) -> None:
     denoiser, listener = tiny_flux().to(PLACE), Listener()
     cases = [flux_inputs(rows, seed=seed, device=PLACE) for seed, rows in enumerate(some_rows(20, 8))]
     expected = [Eager(denoiser).run(inputs, KEY) for inputs in cases]
-    passes = graphed(denoiser, Regional(denoiser, "tiny") if compiled else Direct(denoiser), listener)
+    passes = graphed(denoiser, Regional(denoiser, "tiny") if compiled else Eager(denoiser), listener)
     passes.warm(flux_inputs(1, device=PLACE), KEY, 8)
     outputs = [passes.run(inputs, KEY) for inputs in cases]
     torch.testing.assert_close(outputs, expected, rtol=1e-3, atol=1e-4)
@@ -58,7 +57,7 @@ def test_replays_equal_eager_passes(compiled: bool) -> None:
 def test_a_capture_lets_other_threads_work() -> None:
     """A decode on another stream allocates, copies to the host and waits for its stream meanwhile."""
     denoiser = tiny_flux(num_single_layers=40).to(PLACE)
-    passes = graphed(denoiser, Direct(denoiser), Listener())
+    passes = graphed(denoiser, Eager(denoiser), Listener())
     stop, errors = threading.Event(), list[Exception]()
 
     def decode() -> None:
@@ -95,7 +94,7 @@ def test_a_failed_capture_leaves_the_device_usable() -> None:
 def test_memory_goes_back() -> None:
     """After a release the pool's memory is the device's again."""
     denoiser = tiny_flux().to(PLACE)
-    passes = graphed(denoiser, Direct(denoiser), Listener())
+    passes = graphed(denoiser, Eager(denoiser), Listener())
     passes.run(flux_inputs(8, side=32, device=PLACE), KEY)
     torch.cuda.empty_cache()
     before = torch.cuda.memory_reserved(PLACE)

@@ -10,9 +10,9 @@ import torch
 from actors.engine.compiled import choosing
 from actors.engine.compiled.choosing import make_passes
 from actors.engine.compiled.graphs import GraphedPasses
-from actors.engine.compiled.passes import Direct, ReadyPasses
 from actors.engine.compiled.regional import Regional
 from actors.engine.devices import Device
+from actors.engine.passes import Eager, Passes
 from safelight.config import EngineSettings
 from tests.engine.compiled.tiny import KEY, Listener, StandIn, flux_inputs, tiny_flux
 
@@ -29,9 +29,7 @@ def captures(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
     torch._dynamo.reset()
 
 
-def passes(
-    device: Device, *, streamed: bool = False, max_batch: int | None = None, **settings: str | int
-) -> ReadyPasses:
+def passes(device: Device, *, streamed: bool = False, max_batch: int | None = None, **settings: str | int) -> Passes:
     """Passes of a tiny denoiser by such settings."""
     engine = EngineSettings(**settings)  # type: ignore[arg-type]
     return make_passes(tiny_flux(), device, engine, Listener(), "tiny", max_batch=max_batch, streamed=streamed)
@@ -39,8 +37,8 @@ def passes(
 
 def test_a_cpu_runs_eager_unless_told() -> None:
     """Compiling there takes a minute; graphs are CUDA's."""
-    assert isinstance(passes(CPU), Direct)
-    assert isinstance(passes(CPU, compile="off"), Direct)
+    assert isinstance(passes(CPU), Eager)
+    assert isinstance(passes(CPU, compile="off"), Eager)
     assert isinstance(passes(CPU, compile="regional"), Regional)
 
 
@@ -58,7 +56,7 @@ def test_cuda_gets_all() -> None:
 
 def test_weights_that_come_and_go_run_eager() -> None:
     """A graph would read memory that is somebody else's by then."""
-    assert isinstance(passes(CUDA, streamed=True), Direct)
+    assert isinstance(passes(CUDA, streamed=True), Eager)
 
 
 def test_eager_passes_have_nothing_to_prepare() -> None:

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from actors.engine.compiled.graphs import GraphedPasses
-from actors.engine.compiled.passes import Direct
 from actors.engine.errors import ModelUnavailableError
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager
 from actors.engine.stepping import Adapters
 from tests.engine.compiled.tiny import CPU, KEY, Listener, StandIn, flux_inputs, some_rows, tiny_flux
 
@@ -33,7 +32,7 @@ def graphed(capture: StandIn, listener: Listener | None = None, **changes: Any) 
     denoiser = changes.pop("denoiser", None) or tiny_flux()
     arguments: dict[str, Any] = {
         "denoiser": denoiser,
-        "otherwise": Direct(denoiser),
+        "otherwise": Eager(denoiser),
         "capture": capture,
         "device": CPU,
         "model": "tiny",

@@ -13,12 +13,12 @@ from actors.engine.compiled import measuring
 from actors.engine.compiled.graphs import GraphedPasses
 from actors.engine.compiled.knee import Timing
 from actors.engine.compiled.measuring import measure_knee, synthetic_rows, warm_up
-from actors.engine.compiled.passes import Direct
 from actors.engine.devices import Device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families import family_of
 from actors.engine.latent import LatentModel
 from actors.engine.loading import load_pipeline
+from actors.engine.passes import Eager
 from actors.engine.stepping import Row
 from tests.engine.compiled.tiny import CPU, Listener, StandIn
 from tests.engine.conftest import ask, scenes
@@ -38,7 +38,7 @@ def model() -> LatentModel:
         family=family,
         device=DEVICE,
         embeds=EmbedCache(1_000_000),
-        passes=Direct(family.denoiser),
+        passes=Eager(family.denoiser),
         limits=lambda _key: 4,
     )
 
@@ -86,7 +86,7 @@ def test_a_warmed_model_replays_at_once(model: LatentModel, tmp_path: Path) -> N
     arguments: dict[str, Any] = {"limit_bytes": 10**9, "max_batch": 8, "model": "tiny", "device": CPU}
     passes = GraphedPasses(
         denoiser=model.family.denoiser,
-        otherwise=Direct(model.family.denoiser),
+        otherwise=Eager(model.family.denoiser),
         capture=capture,
         observer=listener,
         **arguments,

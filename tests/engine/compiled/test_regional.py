@@ -15,7 +15,7 @@ from actors.engine.compiled.graphs import GraphedPasses
 from actors.engine.compiled.regional import Regional, repeated_blocks
 from actors.engine.compiled.rehearsal import rehearse
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager
 from tests.engine.compiled.tiny import CPU, KEY, Listener, StandIn, flux_inputs, tiny_flux
 
 

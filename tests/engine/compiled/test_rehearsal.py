@@ -11,7 +11,7 @@ from diffusers import UNet2DConditionModel
 
 from actors.engine.compiled.rehearsal import NotCapturableError, rehearse
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager
+from actors.engine.passes import Eager
 from tests.engine.compiled.tiny import KEY, flux_inputs, tiny_flux
 
 ONES = torch.ones(3)

@@ -17,7 +17,8 @@ from actors.engine.devices import find_device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families import family_of
 from actors.engine.families.base import LatentRow
-from actors.engine.latent import Eager, LatentModel
+from actors.engine.latent import LatentModel
+from actors.engine.passes import Eager
 from actors.engine.request import RenderRequest
 from actors.engine.resuming import row_state
 from actors.engine.stepping import RowState

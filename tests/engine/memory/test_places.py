@@ -14,10 +14,11 @@ import torch
 from actors.engine.devices import Device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families import family_of
-from actors.engine.latent import Eager, LatentModel
+from actors.engine.latent import LatentModel
 from actors.engine.loading import Loaded, load_placed
 from actors.engine.memory.places import Part, Staged
 from actors.engine.memory.plans import PLANS, Plan
+from actors.engine.passes import Eager
 from safelight.config import EngineSettings
 from tests.engine.conftest import ask, scenes
 

@@ -1,4 +1,4 @@
-"""What the shelf gets: passes that can be warmed, given an idle moment, and let go of."""
+"""How a denoiser's forward pass is run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from typing import Protocol
 import torch
 
 from actors.engine.families.base import Inputs
-from actors.engine.latent import Eager, Passes
 from actors.engine.stepping import BatchKey
 
 
-class ReadyPasses(Passes, Protocol):
-    """Passes of one denoiser. They belong to the engine's thread, as everything that touches the device does."""
+class Passes(Protocol):
+    """How a denoiser's forward pass is run: eager, compiled or from CUDA graphs (compiled/).
+
+    Belongs to the engine's thread, as everything that touches the device does.
+    """
+
+    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:
+        """One pass: [rows, ...]."""
+
+    def padding(self, rows: int, key: BatchKey) -> int:
+        """How many rows of no use such a pass is filled up with."""
 
     @property
     def mode(self) -> str:
@@ -41,13 +49,33 @@ class ReadyPasses(Passes, Protocol):
         """
 
 
-class Direct(Eager):
-    """Eager passes: nothing to get ready."""
+class Eager:
+    """A pass as torch runs it."""
 
     mode = "eager"
 
+    def __init__(self, denoiser: torch.nn.Module) -> None:
+        self._denoiser = denoiser
+
+    def run(self, inputs: Inputs, key: BatchKey) -> torch.Tensor:  # noqa: ARG002
+        """One pass: [rows, ...]."""
+        output: torch.Tensor = self._denoiser(**inputs.batched, **inputs.shared, return_dict=False)[0]
+        return output
+
+    def padding(self, rows: int, key: BatchKey) -> int:  # noqa: ARG002
+        """None."""
+        return 0
+
     def warm(self, inputs: Inputs, key: BatchKey, limit: int) -> None:
-        """Nothing."""
+        """Nothing is to be prepared."""
+
+    def idle(self) -> bool:
+        """Nothing is to be prepared."""
+        return False
+
+    def release(self) -> bool:
+        """Nothing is held."""
+        return False
 
 
 def resized(inputs: Inputs, rows: int) -> Inputs:
