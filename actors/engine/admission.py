@@ -26,6 +26,7 @@ class Line:
         self._inside: set[Handle] = set()
         self._changed = threading.Condition()
         self._closed = False
+        self._woken = False
 
     @property
     def closed(self) -> bool:
@@ -45,6 +46,7 @@ class Line:
                 raise EngineStoppedError("the engine is stopped and takes no more requests")
             handle.submitted_at = self._clock()
             self._waiting[handle] = None
+            self._woken = True
             self._changed.notify_all()
 
     def waiting(self) -> tuple[Handle, ...]:
@@ -53,15 +55,24 @@ class Line:
             return tuple(self._waiting)
 
     def wait(self, timeout: float) -> None:
-        """Until a request comes in, the line is closed, or so many seconds are over."""
+        """Until a request comes in, the line is closed, somebody calls ``wake``, or so many seconds are over."""
         with self._changed:
-            if not self._closed:
+            if not self._closed and not self._woken:
                 self._changed.wait(timeout)
+            self._woken = False
+
+    def wake(self) -> None:
+        """Something has changed that whoever waits should look at."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def enter(self, handle: Handle) -> bool:
-        """Let a request in; False where its future was canceled from outside, and nobody waits for it any more."""
+        """Let a request in; False where it no longer waits, or nobody waits for it: its future was canceled."""
         with self._changed:
-            self._waiting.pop(handle, None)
+            if handle not in self._waiting:  # the line was closed meanwhile
+                return False
+            del self._waiting[handle]
             if not handle.future.set_running_or_notify_cancel():
                 return False
             self._inside.add(handle)

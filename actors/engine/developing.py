@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
@@ -25,7 +26,7 @@ class Developer:
         self._on_progress = on_progress
         self._work: deque[Work] = deque()
         self._previews: OrderedDict[Hashable, Work] = OrderedDict()
-        self._busy = False
+        self._since: float | None = None
         self._stopping = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="engine-developer", daemon=True)
@@ -38,27 +39,25 @@ class Developer:
     def busy(self) -> bool:
         """True while something waits or is done."""
         with self._changed:
-            return self._busy or bool(self._work) or bool(self._previews)
+            return self._since is not None or bool(self._work) or bool(self._previews)
+
+    @property
+    def alive(self) -> bool:
+        """True while the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def working_s(self) -> float:
+        """Seconds since the piece of work that is being done was begun; 0 while there is none."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def put(self, work: Work) -> None:
         """Have it done; waits while too much does: steps must not run away from what has to be decoded."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._work) < self._capacity or self._stopping)
+            self._changed.wait_for(self._has_room)
             self._work.append(work)
             self._changed.notify_all()
-
-    def run(self, work: Work) -> None:
-        """Have it done, and wait for it."""
-        done = threading.Event()
-
-        def all_of_it() -> None:
-            try:
-                work()
-            finally:
-                done.set()
-
-        self.put(all_of_it)
-        done.wait()
 
     def preview(self, name: Hashable, work: Work) -> None:
         """Have it done when there is time, instead of what waits under the same name."""
@@ -76,16 +75,20 @@ class Developer:
             self._thread.join(timeout)
         return not self._thread.is_alive()
 
+    def _has_room(self) -> bool:
+        return len(self._work) < self._capacity or self._stopping or not self.alive
+
     def _run(self) -> None:
         while (work := self._next()) is not None:
             try:
                 work()
             except Exception:
                 _log.exception("work beside the loop failed", action="engine.developer_failed")
-            del work  # it may hold tensors
-            with self._changed:
-                self._busy = False
-                self._changed.notify_all()
+            finally:
+                del work  # it may hold tensors
+                with self._changed:
+                    self._since = None
+                    self._changed.notify_all()
             self._on_progress()
 
     def _next(self) -> Work | None:
@@ -93,7 +96,38 @@ class Developer:
             self._changed.wait_for(lambda: self._work or self._previews or self._stopping)
             if not self._work and not self._previews:
                 return None
-            self._busy = True
+            self._since = time.monotonic()
             work = self._work.popleft() if self._work else self._previews.popitem(last=False)[1]
             self._changed.notify_all()
             return work
+
+
+class AtOnce(Developer):
+    """Does everything at once, on the caller's thread.
+
+    For devices whose steps take all cores: whoever decodes beside them takes cores away from them, and threads that
+    don't fit onto the cores make both slower than one after the other.
+    """
+
+    def start(self) -> None:
+        """There is no thread."""
+
+    @property
+    def alive(self) -> bool:
+        """As long as the caller."""
+        return True
+
+    def put(self, work: Work) -> None:
+        """Done when it returns."""
+        self._do(work)
+
+    def preview(self, name: Hashable, work: Work) -> None:  # noqa: ARG002
+        """Done when it returns."""
+        self._do(work)
+
+    def _do(self, work: Work) -> None:
+        try:
+            work()
+        except Exception:
+            _log.exception("work between steps failed", action="engine.developer_failed")
+        self._on_progress()

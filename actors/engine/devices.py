@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +17,41 @@ if TYPE_CHECKING:
 
 
 SIMULATED = "simulated"
+
+_MEMORY_WORDS = (
+    "out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "ALLOC_FAILED",  # of cuBLAS, cuDNN, cuSOLVER, cuFFT
+    "ALLOCATION_FAILED",
+    "cudaErrorMemoryAllocation",
+)
+_DEVICE_WORDS = ("cuda error", "cuda driver error", "hip error")
+# CUDA's errors after which "the process must be terminated and relaunched", by cudaGetErrorString's texts and by number
+# (https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html), and those of a device that is gone.
+_STICKY_WORDS = (
+    "illegal memory access",
+    "illegal instruction",
+    "illegal address",
+    "assert",
+    "launch failure",
+    "launch timed out",
+    "misaligned address",
+    "global/shared address space",
+    "invalid program counter",
+    "hardware stack error",
+    "uncorrectable",
+    "busy or unavailable",
+    "context is destroyed",
+    "invalid device context",
+    "external device",
+    "no cuda-capable device",
+    "driver shutting down",
+    "unknown error",
+)
+_STICKY_CODES = frozenset(
+    {4, 46, 100, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 911, 999}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,43 +140,47 @@ def _side_stream(place: str) -> torch.cuda.Stream:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """True when a device, or the machine itself, had no memory left; CUDA alone has an error of its own for it."""
+    """True when a device, or the machine itself, had no memory left; CUDA alone has an error of its own for it.
+
+    The first call of cuBLAS asks for memory: where that fails, it says that it is not initialised.
+    """
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    words = ("out of memory", "can't allocate memory", "not enough memory", "CUDNN_STATUS_ALLOC_FAILED")
-    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
-
-
-def is_device_lost(error: BaseException) -> bool:
-    """True after a CUDA error that leaves no way to use the device in this process (an assert, an illegal address)."""
-    import torch
-
-    kind = getattr(torch, "AcceleratorError", None)
-    return (kind is not None and isinstance(error, kind)) or (
-        isinstance(error, RuntimeError) and "CUDA error" in str(error)
+    text = str(error)
+    return isinstance(error, RuntimeError) and (
+        any(word in text for word in _MEMORY_WORDS) or ("_STATUS_NOT_INITIALIZED" in text and "Create" in text)
     )
 
 
-def share_cores(device: Device, on_other_thread: Callable[[Callable[[], None]], None]) -> None:
-    """On a CPU, let another thread compute alone, and leave the other cores to the calling one.
+def is_device_lost(error: BaseException) -> bool:
+    """True after an error that leaves no way to use the device in this process (an assert, an illegal address).
 
-    OpenMP keeps threads for each thread that computes. Once they are more than the cores, they no longer wait awake for
-    their next piece of work, and a step of many small pieces takes half as long again. ``on_other_thread`` runs a call
-    there and waits for it.
+    Such errors stick: every later call fails alike. A refused call (a shape that no kernel takes) does not. One that
+    is wrapped in a library's own error counts, too.
     """
-    if device.kind != "cpu":
-        return
-    import torch
+    return any(_is_sticky(cause) for cause in causes(error))
 
-    def compute_alone() -> None:
-        torch.get_num_threads()  # the first question makes a thread take the common number; it must not come after
-        torch.set_num_threads(1)
 
-    threads = torch.get_num_threads()
-    on_other_thread(compute_alone)
-    torch.set_num_threads(threads)  # the other's number has become the common one
+def causes(error: BaseException) -> list[BaseException]:
+    """The error and what it was raised from, the newest first."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    return chain
+
+
+def _is_sticky(error: BaseException) -> bool:
+    if not isinstance(error, RuntimeError) or is_out_of_memory(error):
+        return False
+    code = getattr(error, "error_code", None)  # torch.AcceleratorError has one where CUDA gave it
+    if isinstance(code, int):
+        return code in _STICKY_CODES
+    line = str(error).partition("\n")[0].lower()  # advice on how to debug comes below
+    return any(kind in line for kind in _DEVICE_WORDS) and any(words in line for words in _STICKY_WORDS)
 
 
 def free_memory(device: Device) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from actors.engine.admission import Line
+from actors.engine.busy import BusyTime
 from actors.engine.checkpoints import unpack
 from actors.engine.errors import CheckpointError, EngineError
 from actors.engine.faults import Fault, as_engine_error, fault_of
@@ -38,6 +39,10 @@ class Room(Protocol):
     def stepping(self) -> bool:
         """True while some row has a step to take."""
 
+    @property
+    def under_way(self) -> bool:
+        """True while the device was given steps that have not arrived."""
+
     def room(self, group: Group | None, stepper: Stepper, key: BatchKey) -> int:
         """How many more rows of a key are worth taking in."""
 
@@ -63,6 +68,7 @@ class Doors:
         device: str,
         identity: Callable[[Handle], str],
         loading: Callable[[], AbstractContextManager[None]],
+        busy: BusyTime,
         clock: Callable[[], float],
     ) -> None:
         self._line = line
@@ -74,17 +80,21 @@ class Doors:
         self._device = device
         self._identity = identity
         self._loading = loading
+        self._busy = busy
         self._clock = clock
         self._keys: dict[Handle, BatchKey] = {}
+        self._first: list[Handle] = []  # the one that has waited too long for a group of its own
 
     def let_in(self) -> None:
         """Everyone that waits, in order: in, or left waiting, or out where it can't be rendered."""
         self._line.prune()
-        waiting = self._line.waiting()
-        blocked = [handle for handle in waiting if not self._settled(handle)]
+        self._first.clear()
+        blocked = [handle for handle in self._line.waiting() if not self._settled(handle)]
         self._keys = {handle: self._keys[handle] for handle in blocked if handle in self._keys}
-        if blocked and self._impatient(blocked[0]):
+        if self._first:
             self._groups.close_oldest()
+        else:
+            self._groups.reopen()
 
     def _impatient(self, handle: Handle) -> bool:
         return self._clock() - handle.submitted_at > self._patience_s
@@ -93,25 +103,30 @@ class Doors:
         """True where the request no longer waits."""
         try:
             stepper = self._stepper(handle)
-            if stepper is None:
-                return False
-            key = self._key(handle, stepper)
-        except EngineError as error:
-            self._line.leave(handle, error)
+            key = None if stepper is None else self._key(handle, stepper)
+        except Exception as error:
+            if fault_of(error) is Fault.DEVICE:
+                raise
+            self._line.leave(handle, self._told(error, handle.request.model, "a request could not be taken in"))
             return True
-        group = self._groups.get(key)
-        if group is None and self._groups.full:
-            return False
-        if (group is not None and group.closing) or self._room.room(group, stepper, key) <= 0:
+        group = None if key is None else self._groups.get(key)
+        if group is None and not self._first and self._impatient(handle):
+            self._first.append(handle)  # from here on nobody opens a group, or has a model loaded, before it
+        if stepper is None or key is None or not self._may_enter(handle, group, stepper, key):
             return False
         self._let_in(handle, stepper, key)
         return True
+
+    def _may_enter(self, handle: Handle, group: Group | None, stepper: Stepper, key: BatchKey) -> bool:
+        if group is None and (self._groups.full or self._first not in ([], [handle])):
+            return False
+        return (group is None or not group.closing) and self._room.room(group, stepper, key) > 0
 
     def _stepper(self, handle: Handle) -> Stepper | None:
         """The request's model; loaded where nobody is kept from stepping by that, or it has waited long enough."""
         request = handle.request
         stepper = self._models.peek(request)
-        if stepper is not None:
+        if stepper is not None or self._first:
             return stepper
         may = not self._room.stepping or (self._impatient(handle) and not self._groups.full)
         if not may or not self._models.can_load(request.model, self._room.in_use):
@@ -134,13 +149,15 @@ class Doors:
         try:
             task = self._task(handle, stepper, key)
         except EngineError as error:
-            error.device_seconds += self._clock() - began
+            error.device_seconds += self._spent(began)
             self._line.leave(handle, error)
             return
-        now = self._clock()
-        task.device_seconds += now - began
-        self._observer.busy(now - began)
-        self._room.take_in(task, now)
+        task.charge(self._spent(began))
+        self._room.take_in(task, self._clock())
+
+    def _spent(self, began: float) -> float:
+        """The device's seconds since then; none where a step was under way, which is charged with them."""
+        return 0.0 if self._room.under_way else self._busy.charge(began, self._clock())
 
     def _task(self, handle: Handle, stepper: Stepper, key: BatchKey) -> Task:
         """The request in rows, gone on from its checkpoint where it has one that fits. Raises EngineError's kinds."""
@@ -177,9 +194,12 @@ class Doors:
         except Exception as error:
             if fault_of(error) is Fault.DEVICE:
                 raise
-            if fault_of(error) is Fault.ROW and not isinstance(error, EngineError):
-                _log.exception("a request could not begin", action="engine.admit_failed", model=key.model)
-            return as_engine_error(error, device=self._device, key=key)
+            return self._told(error, key.model, "a request could not begin", size=key.size)
+
+    def _told(self, error: Exception, model: str, words: str, size: str = "") -> EngineError:
+        if fault_of(error) is Fault.ROW and not isinstance(error, EngineError):
+            _log.exception(words, action="engine.admit_failed", model=model)
+        return as_engine_error(error, device=self._device, size=size)
 
     def _restore(self, handle: Handle, checkpoint: bytes, stepper: Stepper, admitted: Admitted) -> None:
         states = unpack(checkpoint, self._identity(handle))

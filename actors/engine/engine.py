@@ -15,7 +15,7 @@ import structlog
 
 from actors.engine.admission import Line
 from actors.engine.checkpoints import identity_of
-from actors.engine.developing import Developer
+from actors.engine.developing import AtOnce, Developer
 from actors.engine.errors import EngineError, EngineStoppedError
 from actors.engine.loop import Loop, Models
 from actors.engine.observer import Observer, Unobserved
@@ -68,7 +68,8 @@ class Engine:
         self._patience = self._limits.load_s
         self._line = Line()
         self._ready: Future[Device] = Future()
-        self._developer = Developer(capacity=2 * self._settings.max_batch, on_progress=self._touch)
+        self._developer: Developer | None = None
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._warm: Sequence[str] = ()
         self._last_progress = time.monotonic()
@@ -76,7 +77,6 @@ class Engine:
     def start(self, warm: Sequence[str] = ()) -> None:
         """Start the engine's threads; the models of ``warm`` are loaded before the first request."""
         self._warm = warm
-        self._developer.start()
         self._thread.start()
 
     def wait_ready(self, timeout: float | None = None) -> str:
@@ -124,24 +124,31 @@ class Engine:
 
     @property
     def hung(self) -> bool:
-        """True while the engine has work and its threads have been silent for longer than its limits allow."""
-        return self.busy and time.monotonic() - self._last_progress > self._patience
+        """True while the engine has work and one of its threads has been silent for longer than its limits allow."""
+        if not self.busy:
+            return False
+        silent = time.monotonic() - self._last_progress > self._patience
+        return silent or (self._developer is not None and self._developer.working_s > self._limits.step_s)
 
     @property
     def healthy(self) -> bool:
         """True while the engine can be trusted to get its work done."""
-        return self.alive and not self.hung
+        developing = self._developer is None or self._developer.alive
+        return self.alive and developing and not self._ended and not self.hung
 
     def _run(self) -> None:
         try:
-            device, models = self._set_up()
-            self._work(self._loop(device, models), models)
+            device, models, developer = self._set_up()
+            self._work(self._loop(device, models, developer), models)
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
             _log.exception("the engine's thread died", action="engine.died")
         finally:
-            self._developer.stop(self._limits.step_s)
+            self._ended = True
+            self._line.close()
+            if self._developer is not None:
+                self._developer.stop(self._limits.step_s)
             self._line.abandon(EngineStoppedError("the engine stopped before the pictures were done"))
 
     def _work(self, loop: Loop, models: Models) -> None:
@@ -153,26 +160,38 @@ class Engine:
         loop.turn()  # lets go of what is inside
         models.clear()
 
-    def _set_up(self) -> tuple[Device, Models]:
-        from actors.engine.devices import find_device, share_cores
+    def _set_up(self) -> tuple[Device, Models, Developer]:
+        from actors.engine.devices import find_device
 
         device = find_device(self._wanted_device)
         models = self._hardware(device)
-        share_cores(device, self._developer.run)
+        self._developer = self._make_developer(device)
+        self._developer.start()
         self._ready.set_result(device)
         _log.info("engine ready", action="engine.ready", device=device.place, label=device.label)
         for name in self._warm:
-            self._touch()
-            self._warm_up(name, models)
-        return device, models
+            if not self._line.closed:
+                self._touch()
+                self._warm_up(name, models)
+        return device, models, self._developer
 
-    def _loop(self, device: Device, models: Models) -> Loop:
+    def _make_developer(self, device: Device) -> Developer:
+        if device.kind == "cpu":
+            return AtOnce(on_progress=self._touch)
+        return Developer(2 * self._settings.max_batch, self._developed)
+
+    def _developed(self) -> None:
+        """A piece of work beside the loop is done: a model may be free to be let go."""
+        self._touch()
+        self._line.wake()
+
+    def _loop(self, device: Device, models: Models, developer: Developer) -> Loop:
         from actors.engine.marks import marks_of
 
         return Loop(
             self._line,
             models,
-            self._developer,
+            developer,
             marks_of(device),
             self._settings,
             self._observer,

@@ -18,7 +18,7 @@ class Fault(Enum):
     ROW = auto()
 
 
-def fault_of(error: Exception) -> Fault:
+def fault_of(error: BaseException) -> Fault:
     """The kind. A CUDA error other than out of memory leaves a device of which nothing more can be had."""
     if isinstance(error, OutOfMemoryError):
         return Fault.MEMORY
@@ -55,10 +55,10 @@ class BatchLimits:
         self._limits[key] = ((rows + 1) // 2, self._clock())
 
 
-def as_engine_error(error: Exception, *, device: str, key: BatchKey) -> EngineError:
+def as_engine_error(error: BaseException, *, device: str, size: str = "") -> EngineError:
     """The error that a request fails with; what is told holds nothing of the exception but its kind."""
     if isinstance(error, EngineError):
         return error
     if fault_of(error) is Fault.MEMORY:
-        return OutOfMemoryError(f"{device} has not enough memory for one picture of {key.size}")
+        return OutOfMemoryError(f"{device} has not enough memory{f' for one picture of {size}' if size else ''}")
     return EngineError(f"the render failed: {type(error).__name__}")

@@ -6,8 +6,8 @@ The policy, in three rules:
   open group joins it at the next step, whoever waits before it with another key: that fills batches.
 - Open groups take turns so that their pictures get on equally: a step is charged by its seconds a row, and the group
   that was charged least goes next. A group of one row gets as much time as one row of a full batch.
-- Nobody starves: once a request has waited ``patience_s`` without a group to join or to open, the group that has been
-  open longest takes in no more, and its place goes to whoever waits longest.
+- Nobody starves: once a request has waited ``patience_s`` while its key has no group, the group that has been open
+  longest takes in no more, and nobody who waits behind that request opens a group or has a model loaded before it.
 """
 
 from __future__ import annotations
@@ -118,6 +118,11 @@ class Groups:
     def next(self) -> Group | None:
         """The group whose turn it is: the one that was charged least."""
         return min(self._open.values(), key=lambda group: group.used_s, default=None)
+
+    def reopen(self) -> None:
+        """Let all groups take in again."""
+        for group in self._open.values():
+            group.closing = False
 
     def close_oldest(self) -> None:
         """Let the group that has been open longest take in no more, unless one is closing already."""

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from actors.engine.admission import Line
+from actors.engine.busy import BusyTime
 from actors.engine.checkpoints import pack
 from actors.engine.developing import Developer
-from actors.engine.errors import EngineError, OutOfMemoryError
+from actors.engine.errors import EngineError, EngineStoppedError, OutOfMemoryError
 from actors.engine.faults import Fault, as_engine_error, fault_of
 from actors.engine.request import Handle
 from actors.engine.stepping import Finished, Row, RowState
@@ -32,15 +33,14 @@ class Leaving:
         *,
         device: str,
         identity: Callable[[Handle], str],
-        busy_s: Callable[[], float],
+        busy: BusyTime,
         clock: Callable[[], float],
     ) -> None:
-        """``busy_s`` tells, from any thread, how long the device has stepped so far."""
         self._line = line
         self._developer = developer
         self._device = device
         self._identity = identity
-        self._busy_s = busy_s
+        self._busy = busy
         self._clock = clock
 
     def reason(self, task: Task) -> EngineError | None:
@@ -48,26 +48,23 @@ class Leaving:
         return self._line.reason_to_stop(task.handle)
 
     def fail(self, task: Task, error: EngineError) -> None:
-        """The request ends with an error."""
-        task.over = True
-        self._line.leave(task.handle, task.stamped(error))
+        """The request ends with an error, unless it has its outcome. From any thread."""
+        if task.end():
+            self._line.leave(task.handle, task.stamped(error))
 
     def stop(self, task: Task, reason: EngineError) -> None:
         """The request stops at a step boundary, with a checkpoint where one was asked for."""
-        task.over = True
-        task.stamped(reason)
         states = self._states(task) if task.handle.keep_requested else None
         if states is None:
-            self._line.leave(task.handle, reason)
-            return
+            self.fail(task, reason)
+        elif task.end():
+            self._developer.put(lambda: self._keep(task, reason, states))
 
-        def keep() -> None:
-            try:
-                reason.checkpoint = self._packed(task, states)
-            finally:
-                self._line.leave(task.handle, reason)
-
-        self._developer.put(keep)
+    def _keep(self, task: Task, reason: EngineError, states: Sequence[Callable[[], RowState]]) -> None:
+        try:
+            reason.checkpoint = self._packed(task, states)
+        finally:
+            self._line.leave(task.handle, task.stamped(reason))
 
     def preview(self, task: Task, row: Row) -> None:
         """A small picture of the row, where somebody wants one at this step."""
@@ -77,12 +74,14 @@ class Leaving:
         make = task.stepper.preview(row)
         if make is not None:
             step = row.step
-            self._developer.preview(row, lambda: task.tell_preview(row, step, make()))
+            self._developer.preview(row, lambda: None if task.over else task.tell_preview(row, step, make()))
 
     def checkpoint(self, task: Task, now: float) -> None:
         """A checkpoint, where one is due and none is in the making."""
         every_s = task.handle.watch.checkpoint_every_s
-        if every_s is None or task.checkpoint_under_way or now - task.checkpoint_at < every_s:
+        if task.handle.watch.on_checkpoint is None or every_s is None:
+            return
+        if task.checkpoint_under_way or now - task.checkpoint_at < every_s:
             return
         states = self._states(task)
         if states is None:
@@ -101,20 +100,37 @@ class Leaving:
         """Make the row's pictures, and end the request with the last of them."""
 
         def make() -> None:
-            if task.over:
-                return
-            began, busy_s = self._clock(), self._busy_s()
-            finished = self._finished(task, row)
-            # What went on beside steps costs nobody anything: the device's time is counted once.
-            task.developed(max(self._clock() - began - (self._busy_s() - busy_s), 0.0))
-            if isinstance(finished, EngineError):
-                self.fail(task, finished)
-            elif task.put(row, finished):
-                reason = self.reason(task)
-                task.over = True
-                self._line.leave(task.handle, task.stamped(reason) if reason else task.result(self._device))
+            try:
+                self._made(task, row)
+            except BaseException as error:
+                self.fail(task, as_engine_error(error, device=self._device))
+                raise
 
         self._developer.put(make)
+
+    def _made(self, task: Task, row: Row) -> None:
+        reason = None if task.over else self._reason_not_to_finish(task)
+        if reason is not None:
+            self.fail(task, reason)
+        if task.over:
+            return
+        finished = self._finished(task, row)
+        if isinstance(finished, EngineError):
+            self.fail(task, finished)
+        elif task.put(row, finished):
+            self._end(task)
+
+    def _end(self, task: Task) -> None:
+        reason = self._reason_not_to_finish(task)
+        outcome = task.stamped(reason) if reason else task.result(self._device)
+        if task.end():
+            self._line.leave(task.handle, outcome)
+
+    def _reason_not_to_finish(self, task: Task) -> EngineError | None:
+        """Why pictures that only have to be decoded are not wanted. To hand them back would be to lose them."""
+        reason = self.reason(task)
+        stops = task.handle.keep_requested or isinstance(reason, EngineStoppedError)
+        return None if stops and task.developing == len(task.rows) else reason
 
     def _finished(self, task: Task, row: Row) -> Finished | EngineError:
         """The row's pictures. Out of memory is tried again: rows that leave give theirs back.
@@ -130,11 +146,18 @@ class Leaving:
 
     def _tried(self, task: Task, row: Row) -> Finished | EngineError:
         try:
-            return task.stepper.finish(row)
+            return self._charged(task, row)
         except Exception as error:
             if fault_of(error) is not Fault.MEMORY and not isinstance(error, EngineError):
                 _log.exception("a picture could not be made", action="engine.finish_failed", model=row.key.model)
-            return as_engine_error(error, device=self._device, key=row.key)
+            return as_engine_error(error, device=self._device, size=row.key.size)
+
+    def _charged(self, task: Task, row: Row) -> Finished:
+        began = self._clock()
+        try:
+            return task.stepper.finish(row)
+        finally:
+            task.charge(self._busy.charge(began, self._clock()))
 
     def _states(self, task: Task) -> Sequence[Callable[[], RowState]] | None:
         """What gives the rows' states as they stand now; None where one has none."""

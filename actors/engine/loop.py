@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from actors.engine.admission import Line
+from actors.engine.busy import BusyTime
 from actors.engine.developing import Developer
 from actors.engine.doors import Doors
 from actors.engine.errors import EngineError
@@ -60,7 +61,7 @@ class _Launched:
 
     mark: Mark
     key: BatchKey
-    rows: tuple[Row, ...]
+    rows: tuple[tuple[Row, int], ...]
     padded: int
     limit: int
     began: float
@@ -97,11 +98,9 @@ class Loop:
         self._memory = BatchLimits(clock)
         self._tasks: dict[Row, Task] = {}
         self._under_way: deque[_Launched] = deque()
-        self._last_arrival = 0.0
-        self._busy_s = 0.0
-        self._leaving = Leaving(
-            line, developer, device=device, identity=identity, busy_s=lambda: self._busy_s, clock=clock
-        )
+        self._busy = BusyTime(observer)
+        self._developed: list[Task] = []
+        self._leaving = Leaving(line, developer, device=device, identity=identity, busy=self._busy, clock=clock)
         self._doors = Doors(
             line,
             models,
@@ -112,6 +111,7 @@ class Loop:
             device=device,
             identity=identity,
             loading=loading,
+            busy=self._busy,
             clock=clock,
         )
 
@@ -122,14 +122,21 @@ class Loop:
         group = self._groups.next()
         if group is not None:
             self._step(group)
-        else:
-            self._catch_up(0)
-        return group is not None
+            return True
+        under_way = bool(self._under_way)
+        self._catch_up(0)
+        return under_way
 
     @property
     def in_use(self) -> set[str]:
-        """The models that have rows."""
-        return {row.key.model for row in self._tasks}
+        """The models that have rows, or pictures to be made of them."""
+        self._developed = [task for task in self._developed if not task.over]
+        return {row.key.model for row in self._tasks} | {task.rows[0].key.model for task in self._developed}
+
+    @property
+    def under_way(self) -> bool:
+        """True while the device was given steps that have not arrived: what it does besides is not counted."""
+        return bool(self._under_way)
 
     @property
     def stepping(self) -> bool:
@@ -144,7 +151,9 @@ class Loop:
         """Let a request's rows step from now on; those that are done already are developed."""
         self._tasks.update(dict.fromkeys(task.rows, task))
         task.checkpoint_at = now
-        self._groups.add(task.rows[0].key, [row for row in task.rows if not row.done], now)
+        left = [row for row in task.rows if not row.done]
+        if left:
+            self._groups.add(left[0].key, left, now)
         for row in task.rows:
             if row.done:
                 self._develop(task, row)
@@ -155,11 +164,12 @@ class Loop:
         return self._models.relieve(self.in_use)
 
     def _let_go(self) -> None:
-        """Requests that were canceled, are late, or must stop with the engine."""
+        """Requests that were canceled, are late, have failed, or must stop with the engine."""
         for task in dict.fromkeys(self._tasks.values()):
-            reason = self._leaving.reason(task)
-            if reason is not None:
+            reason = None if task.over else self._leaving.reason(task)
+            if reason is not None or task.over:
                 self._remove(task)
+            if reason is not None:
                 self._leaving.stop(task, reason)
 
     def _remove(self, task: Task) -> None:
@@ -187,7 +197,7 @@ class Loop:
         try:
             padded = stepper.step(rows)
         except Exception as error:
-            fault, failure = fault_of(error), as_engine_error(error, device=self._device, key=rows[0].key)
+            fault, failure = fault_of(error), as_engine_error(error, device=self._device, size=rows[0].key.size)
             if fault is Fault.DEVICE:
                 raise
             if fault is Fault.ROW and not isinstance(error, EngineError):
@@ -239,7 +249,8 @@ class Loop:
         self._leaving.fail(task, error)
 
     def _launched(self, rows: Sequence[Row], padded: int, limit: int, began: float) -> None:
-        self._under_way.append(_Launched(self._marks.set(), rows[0].key, tuple(rows), padded, limit, began))
+        stand = tuple((row, row.step) for row in rows)
+        self._under_way.append(_Launched(self._marks.set(), rows[0].key, stand, padded, limit, began))
         for row in rows:
             if row.done:
                 self._groups.remove(row)
@@ -252,10 +263,7 @@ class Loop:
     def _arrived(self, step: _Launched) -> None:
         step.mark.wait()
         now = self._clock()
-        seconds = max(now - max(step.began, self._last_arrival), 0.0)
-        self._last_arrival = now
-        self._busy_s += seconds
-        self._observer.busy(seconds)
+        seconds = self._busy.charge(step.began, now)
         self._observer.stepped(
             StepTaken(
                 model=step.key.model,
@@ -266,19 +274,18 @@ class Loop:
                 seconds=seconds,
             )
         )
-        for row in step.rows:
-            task = self._tasks.get(row)
-            if task is not None:
-                task.stepped(seconds, len(step.rows))
-        for row in step.rows:
-            if row in self._tasks:
-                self._hand_out(self._tasks[row], row, now)
+        here = [(self._tasks[row], row, evaluation) for row, evaluation in step.rows if row in self._tasks]
+        for task, row, evaluation in here:
+            task.stepped(seconds, len(step.rows))
+            task.arrived(row, evaluation)
+        for task, row, evaluation in here:
+            self._hand_out(task, row, evaluation, now)
 
-    def _hand_out(self, task: Task, row: Row, now: float) -> None:
+    def _hand_out(self, task: Task, row: Row, evaluation: int, now: float) -> None:
         task.tell_progress()
-        if row.done:
+        if evaluation >= row.steps:
             self._develop(task, row)
-        else:
+        elif not row.done:
             self._leaving.preview(task, row)
         self._leaving.checkpoint(task, now)
 
@@ -288,4 +295,5 @@ class Loop:
         if task.developing == len(task.rows):
             for each in task.rows:
                 self._tasks.pop(each, None)
+            self._developed.append(task)
         self._leaving.develop(task, row)

@@ -5,12 +5,12 @@ The loop, its groups and its doors are the engine's own; the clock moves by what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.engine.admission import Line
-from actors.engine.developing import Developer
+from actors.engine.developing import AtOnce
 from actors.engine.devices import SIMULATED, Device
 from actors.engine.groups import Charge, by_row
 from actors.engine.loop import Loop
@@ -36,22 +36,6 @@ class VirtualClock:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
-
-
-class AtOnce(Developer):
-    """Does everything at once, on the caller's thread and in no time."""
-
-    def put(self, work: Callable[[], None]) -> None:
-        """Done when it returns."""
-        work()
-
-    def run(self, work: Callable[[], None]) -> None:
-        """Done when it returns."""
-        work()
-
-    def preview(self, name: Hashable, work: Callable[[], None]) -> None:  # noqa: ARG002
-        """Done when it returns."""
-        work()
 
 
 @dataclass(frozen=True, slots=True)

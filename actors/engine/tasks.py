@@ -30,11 +30,12 @@ class Task:
     sampler: str
     warnings: tuple[str, ...] = ()
     device_seconds: float = 0.0
-    over: bool = False
     developing: int = 0
     resumed_at: int = 0
     checkpoint_at: float = 0.0
     checkpoint_under_way: bool = False
+    _over: bool = False
+    _arrived: dict[Row, int] = field(default_factory=dict)
     _shares: int = 0
     _mates: int = 0
     _progress: RequestProgress = field(init=False)
@@ -47,23 +48,38 @@ class Task:
 
     def stepped(self, seconds: float, mates: int) -> None:
         """One of its rows took a step of ``seconds`` together with ``mates`` rows, itself counted."""
-        with self._lock:
-            self.device_seconds += seconds / mates
+        self.charge(seconds / mates)
         self._shares += 1
         self._mates += mates
 
+    @property
+    def over(self) -> bool:
+        """True once the request has its outcome, or is about to."""
+        return self._over
+
+    def end(self) -> bool:
+        """Whoever hears True gives the request its outcome; all others hear False. From any thread."""
+        with self._lock:
+            over, self._over = self._over, True
+            return not over
+
     def begin(self) -> None:
-        """Note how far a checkpoint brought the request; what was done there is not told again as news."""
+        """Note how far a checkpoint brought the request."""
+        self._arrived = {row: row.step for row in self.rows}
         self.resumed_at = min((self._step(row, row.step) for row in self.rows), default=0)
 
-    def developed(self, seconds: float) -> None:
-        """Making a row's pictures took so long; from the developer's thread."""
+    def arrived(self, row: Row, evaluation: int) -> None:
+        """The device has done so many evaluations of a row; more of them may be under way."""
+        self._arrived[row] = evaluation
+
+    def charge(self, seconds: float) -> None:
+        """The device worked so long for it. From any thread."""
         with self._lock:
             self.device_seconds += seconds
 
     def tell_progress(self) -> None:
-        """Tell how far all rows together are."""
-        done = sum(row.images * min(row.step / max(row.steps, 1), 1.0) for row in self.rows)
+        """Tell how far all rows together are on the device."""
+        done = sum(row.images * min(self._arrived[row] / max(row.steps, 1), 1.0) for row in self.rows)
         self._progress.at(done / sum(row.images for row in self.rows))
 
     def tell_preview(self, row: Row, evaluation: int, image: Image) -> None:
