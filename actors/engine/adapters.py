@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from actors.engine.devices import is_out_of_memory
+from actors.engine.devices import is_device_lost, is_out_of_memory
 from actors.engine.errors import InvalidRequestError, ModelUnavailableError, OutOfMemoryError
 from actors.engine.stepping import Adapters
 
@@ -48,7 +48,7 @@ class LoraAdapters:
         self._room = room
         self._loaded: OrderedDict[str, str] = OrderedDict()  # peft's name by ours, the one used last at the end
         self._numbers = itertools.count()
-        self._active: Adapters = ()
+        self._active: Adapters | None = ()  # None where a switch failed half-way
         self.before_leaving: Callable[[], object] = lambda: None
 
     def check(self, wanted: Adapters) -> None:
@@ -74,8 +74,7 @@ class LoraAdapters:
                 self._loaded.move_to_end(name)
             else:
                 self._load(name)
-        self._active = wanted
-        self._switch()
+        self._switch(wanted)
         self._make_room(len(wanted))
 
     @property
@@ -110,14 +109,15 @@ class LoraAdapters:
         self._loaded[name] = own
         _log.info("adapter loaded", action="engine.adapter_loaded", adapter=name, revision=adapter.revision)
 
-    def _switch(self) -> None:
-        """Bring the active ones about."""
-        if not self._active:
+    def _switch(self, wanted: Adapters) -> None:
+        """Let these act. Where that fails, nobody relies on what does: the next use switches anew."""
+        self._active = None
+        if wanted:
+            self._pipeline.enable_lora()
+            self._pipeline.set_adapters([self._loaded[name] for name, _ in wanted], [weight for _, weight in wanted])
+        else:
             self._pipeline.disable_lora()
-            return
-        names = [self._loaded[name] for name, _ in self._active]
-        self._pipeline.enable_lora()
-        self._pipeline.set_adapters(names, [weight for _, weight in self._active])
+        self._active = wanted
 
     def _make_room(self, wanted: int) -> None:
         while len(self._loaded) > max(self._room, wanted):
@@ -132,6 +132,8 @@ class LoraAdapters:
         try:
             yield
         except Exception as error:
+            if is_device_lost(error):  # there is nothing left to undo, and the adapter is not to blame
+                raise
             self._undo(own)
             if is_out_of_memory(error):
                 raise OutOfMemoryError(f"adapter {name!r} does not fit into the device's memory") from error
@@ -143,7 +145,8 @@ class LoraAdapters:
             return
         if self._loaded:
             self._pipeline.delete_adapters(own)
-            self._switch()
+            if self._active is not None:
+                self._switch(self._active)
         else:
             self._pipeline.unload_lora_weights()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.devices import choose_dtype, is_out_of_memory
+from actors.engine.devices import causes, choose_dtype, is_device_lost, is_out_of_memory
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 from actors.engine.memory.plans import graphs_allowed
 
@@ -96,10 +96,12 @@ def _read(model: ModelSettings, device: Device) -> Any:
 
 @contextmanager
 def _explained(model: ModelSettings, device: Device) -> Iterator[None]:
-    """Turn whatever a loader raises into what the job needs to hear."""
+    """Turn whatever a loader raises into what the job needs to hear. A lost device is no matter of the model's."""
     try:
         yield
     except Exception as error:
+        if is_device_lost(error):
+            raise
         if is_out_of_memory(error):
             raise OutOfMemoryError(f"model {model.identity!r} does not fit into {device.label}'s memory") from error
         raise ModelUnavailableError(_advice(model, error)) from error
@@ -133,18 +135,9 @@ def _advice(model: ModelSettings, error: Exception) -> str:
         (OSError, f"its files can't be read, or the hub can't be reached: {_first_line(error)}"),
     )
     for kind, words in advice:
-        if any(isinstance(cause, kind) for cause in _causes(error)):
+        if any(isinstance(cause, kind) for cause in causes(error)):
             return words if kind is ModelUnavailableError else f"model {model.identity!r} can't be loaded: {words}"
     return f"model {model.identity!r} can't be loaded: {type(error).__name__}: {_first_line(error)}"
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain:
-        chain.append(current)
-        current = current.__cause__ or current.__context__
-    return chain
 
 
 def _first_line(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from actors.engine.devices import is_device_lost
 from actors.engine.errors import CheckpointError
 from actors.engine.families.base import LatentRow
 from actors.engine.stepping import RowState
@@ -48,7 +49,8 @@ def row_state(row: LatentRow) -> Callable[[], RowState] | None:
 def restore_row(row: LatentRow, state: RowState) -> None:
     """Let a row go on from a state. Raises CheckpointError where the state isn't such a row's, which stays as it was.
 
-    The state is not trusted: it reaches no method, property or setting of the scheduler.
+    The state is not trusted: it reaches no method, property or setting of the scheduler. What a lost device raises
+    comes through, since it says nothing of the state.
     """
     try:
         latents, numbers, memory = _checked(row, state)
@@ -56,6 +58,8 @@ def restore_row(row: LatentRow, state: RowState) -> None:
     except CheckpointError:
         raise
     except Exception as error:  # damage reaches the schedulers' own code, whose errors are of any kind
+        if is_device_lost(error):
+            raise
         raise CheckpointError(f"the checkpoint's rows are damaged: {type(error).__name__}") from error
     row.sampler.remember(memory, numbers)
     row.latents, row.clean, row.step = latents, None, state.step

@@ -177,6 +177,20 @@ def test_another_walk_s_state_is_refused(flux: LatentModel) -> None:
             restore_row(other, state_of(row))
 
 
+def test_a_lost_device_is_no_damaged_state(flux: LatentModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To begin anew on it would fail, too."""
+    [row] = walk(flux, rows_of(flux, ask(steps=6)), steps=2)
+    state = state_of(row)
+    [fresh] = rows_of(flux, ask(steps=6))
+
+    def lose(*_: object) -> None:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(fresh.sampler, "advance", lose)
+    with pytest.raises(torch.AcceleratorError):
+        restore_row(fresh, state)
+
+
 def _described(row: LatentRow) -> Mapping[str, str]:
     generator = {"generator": str(row.sampler.generator.get_state().tolist())}
     return {name: repr(value) for name, value in vars(row.sampler.scheduler).items()} | generator
