@@ -11,7 +11,7 @@ from actors.engine.adapters import LoraAdapters, make_adapters
 from actors.engine.batch_sizes import BatchSizes
 from actors.engine.compiled.choosing import make_passes
 from actors.engine.compiled.measuring import warm_up
-from actors.engine.devices import Device, choose_dtype
+from actors.engine.devices import Device, choose_dtype, free_memory, is_device_lost
 from actors.engine.embeds import EmbedCache
 from actors.engine.errors import EngineError
 from actors.engine.families import family_of
@@ -112,14 +112,30 @@ class Builder:
         return stepping
 
     def _get_ready(self, stepping: LatentModel, most: int) -> None:
-        """Compile, capture and measure for the model's usual size, before the first request."""
-        request = _usual_request(stepping)
+        """Compile, capture and measure for the model's usual size, before the first request.
+
+        Where that fails the model serves without: slower at first, and in batches of any size. Raises what a lost
+        device raises.
+        """
+        if self._warmed(stepping, most):
+            return
+        # Outside the except block, whose traceback would keep the tensors of the failed pass alive.
+        stepping.passes.release()
+        free_memory(self._device)
+
+    def _warmed(self, stepping: LatentModel, most: int) -> bool:
         try:
+            request = _usual_request(stepping)
             if stepping.passes.mode != "eager":
                 warm_up(stepping, stepping.passes, request)
             self._sizes.get_ready(stepping, request, most)
-        except EngineError as error:
-            _log.warning("model not warmed", action="engine.warm_failed", model=stepping.name, error=str(error))
+        except Exception as error:
+            if is_device_lost(error):
+                raise
+            words = str(error) if isinstance(error, EngineError) else type(error).__name__
+            _log.warning("model not warmed", action="engine.warm_failed", model=stepping.name, error=words)
+            return False
+        return True
 
 
 def _usual_request(stepping: LatentModel) -> RenderRequest:

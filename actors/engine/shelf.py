@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
 from actors.engine.building import Builder
-from actors.engine.devices import Device, free_memory
-from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
+from actors.engine.devices import Device, free_memory, is_device_lost, is_out_of_memory
+from actors.engine.errors import EngineError, ModelUnavailableError, OutOfMemoryError
 from actors.engine.served import ServedModel
 from actors.engine.stepping import Stepper
 
@@ -21,16 +22,43 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+_FORGET_S = 10.0  # about as long as it takes to mend a model's folder, and shorter than a job's tries
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a model could not be loaded, and when that was."""
+
+    kind: type[EngineError]
+    words: str
+    at: float
+
+    def error(self) -> EngineError:
+        """The error anew: each request's holds what the device spent on it."""
+        return self.kind(self.words)
+
 
 class Shelf:
-    """Loaded models by name, at most ``room`` of them (``loop.Models``). Belongs to the engine's thread."""
+    """Loaded models by name, at most ``room`` of them (``loop.Models``). Belongs to the engine's thread.
 
-    def __init__(self, models: Mapping[str, ModelSettings], device: Device, builder: Builder, room: int) -> None:
+    One that can't be loaded is not tried again for some seconds: whoever waits for it fails with the same error.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ModelSettings],
+        device: Device,
+        builder: Builder,
+        room: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._models = models
         self._device = device
         self._builder = builder
         self._room = room
+        self._clock = clock
         self._loaded: OrderedDict[str, ServedModel] = OrderedDict()
+        self._failed: dict[str, _Failure] = {}
 
     def peek(self, request: RenderRequest) -> Stepper | None:
         """What renders the request, if its model is loaded. Raises ModelUnavailableError, InvalidRequestError."""
@@ -49,14 +77,20 @@ class Shelf:
 
     def load(self, name: str, in_use: set[str]) -> None:
         """Load the model, and let go of others for it. Raises ModelUnavailableError, OutOfMemoryError."""
-        while len(self._loaded) >= self._room and self._drop_oldest(in_use):
-            pass
+        failure = self._failed.get(name)
+        if failure is not None and self._clock() - failure.at < _FORGET_S:
+            raise failure.error()
+        if failure is None:  # one that failed before must show that it can be loaded before another goes for it
+            self._make_room(self._room - 1, in_use)
         started = time.monotonic()
         served = self._tried(name)
-        while served is None:  # outside an except block, whose traceback would keep the half-loaded model alive
-            if not self._drop_oldest(in_use):
-                raise OutOfMemoryError(f"model {name!r} does not fit into {self._device.label}'s memory")
+        while isinstance(served, OutOfMemoryError) and self._drop_oldest(in_use):
             served = self._tried(name)
+        if isinstance(served, EngineError):
+            self._failed[name] = _Failure(type(served), str(served), self._clock())
+            raise served
+        self._failed.pop(name, None)
+        self._make_room(self._room - 1, in_use)
         self._loaded[name] = served
         _log.info(
             "model loaded",
@@ -87,13 +121,30 @@ class Shelf:
             pass
         free_memory(self._device)
 
-    def _tried(self, name: str) -> ServedModel | None:
-        """The model; None where the device has not enough memory for it."""
+    def _tried(self, name: str) -> ServedModel | EngineError:
+        """The model, or why it can't be had. Raises what a lost device raises.
+
+        The error is a new one: the traceback of what was raised would keep the half-loaded model alive.
+        """
+        served: ServedModel | EngineError
         try:
             return self._builder.build(name, self._models[name])
-        except OutOfMemoryError:
-            free_memory(self._device)
-            return None
+        except Exception as error:
+            if is_device_lost(error):
+                raise
+            if is_out_of_memory(error) or isinstance(error, OutOfMemoryError):
+                served = OutOfMemoryError(f"model {name!r} does not fit into {self._device.label}'s memory")
+            elif isinstance(error, EngineError):
+                served = type(error)(str(error))
+            else:
+                _log.exception("a model could not be built", action="engine.build_failed", model=name)
+                served = ModelUnavailableError(f"model {name!r} can't be loaded: {type(error).__name__}")
+        free_memory(self._device)
+        return served
+
+    def _make_room(self, most: int, in_use: set[str]) -> None:
+        while len(self._loaded) > most and self._drop_oldest(in_use):
+            pass
 
     def _drop_oldest(self, in_use: set[str]) -> bool:
         name = next((name for name in self._loaded if name not in in_use), None)
