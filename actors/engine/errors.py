@@ -44,6 +44,12 @@ class InvalidRequestError(EngineError):
     code = "invalid_request"
 
 
+class ContentFilteredError(InvalidRequestError):
+    """The model's own safety checker flagged a picture; the same request would give it again."""
+
+    code = "content_filtered"
+
+
 class ModelUnavailableError(EngineError):
     """The model is not in the settings, or could not be loaded; the message says why."""
 

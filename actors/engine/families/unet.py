@@ -10,6 +10,7 @@ from diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion import retri
 from diffusers.utils.torch_utils import randn_tensor
 
 from actors.engine.embeds import Embeds
+from actors.engine.errors import ContentFilteredError
 from actors.engine.families.base import (
     Encode,
     Family,
@@ -97,13 +98,25 @@ class StableDiffusion(Family):
 
     def decode_grid(self, grid: torch.Tensor) -> torch.Tensor:
         """The VAE's decoder; what the pipeline's safety checker flags is black."""
-        vae = self.pipeline.vae
-        pictures: torch.Tensor = vae.decode(grid / vae.config.scaling_factor, return_dict=False)[0]
-        pictures, flagged = self.pipeline.run_safety_checker(pictures, pictures.device, self.dtype)
-        for index, unsafe in enumerate(flagged or ()):
+        pictures, flagged = self._looked_over(grid)
+        for index, unsafe in enumerate(flagged):
             if unsafe:
                 pictures[index] = -1.0
         return pictures
+
+    def decode(self, latents: torch.Tensor, key: BatchKey) -> torch.Tensor:
+        """Pictures that the safety checker lets through. Raises ContentFilteredError where it flags one."""
+        pictures, flagged = self._looked_over(self.grid(latents, key))
+        if any(flagged):
+            raise ContentFilteredError("the model's safety checker flagged the picture; another seed or prompt may do")
+        return pictures
+
+    def _looked_over(self, grid: torch.Tensor) -> tuple[torch.Tensor, Sequence[bool]]:
+        """Pictures of a grid, and which of them the pipeline's safety checker flags; none where it has no checker."""
+        vae = self.pipeline.vae
+        pictures: torch.Tensor = vae.decode(grid / vae.config.scaling_factor, return_dict=False)[0]
+        pictures, flagged = self.pipeline.run_safety_checker(pictures, pictures.device, self.dtype)
+        return pictures, flagged or ()
 
     def _text(self, rows: Sequence[LatentRow]) -> dict[str, torch.Tensor]:
         return {"encoder_hidden_states": doubled(rows, "prompt")}
@@ -167,7 +180,7 @@ class StableDiffusionXL(StableDiffusion):
 
     def decode(self, latents: torch.Tensor, key: BatchKey) -> torch.Tensor:
         """With the pipeline's invisible watermark, where it has one."""
-        pictures = super().decode(latents, key)
+        pictures = self.decode_grid(self.grid(latents, key))
         watermark = self.pipeline.watermark
         marked: torch.Tensor = pictures if watermark is None else watermark.apply_watermark(pictures)
         return marked
