@@ -6,9 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.engine.errors import InvalidRequestError, ModelUnavailableError
+from actors.engine.errors import InvalidRequestError, ModelUnavailableError, OutOfMemoryError
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from actors.engine.request import RenderRequest
     from safelight.config import ModelSettings
 
@@ -88,6 +90,15 @@ def input_arguments(request: RenderRequest, accepted: Collection[str]) -> dict[s
         if _INPUT_ARGUMENTS[name] not in accepted:
             raise InvalidRequestError(f"{name}: model {request.model!r} takes no {words}")
         if name in ("image", "mask"):
-            value = value.convert("RGB" if name == "image" else "L").resize((request.width, request.height))
+            value = _resized(name, value, (request.width, request.height))
         inputs[_INPUT_ARGUMENTS[name]] = value
     return inputs
+
+
+def _resized(name: str, picture: Image, size: tuple[int, int]) -> Image:
+    try:
+        return picture.convert("RGB" if name == "image" else "L").resize(size)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{name}: this machine has not enough memory for the picture") from error
+    except Exception as error:  # Pillow reads a file when it is used, and its plugins raise errors of any kind
+        raise InvalidRequestError(f"{name}: the picture can't be read: it is damaged or cut off") from error

@@ -14,8 +14,8 @@ Embeds = Mapping[str, torch.Tensor]
 class EmbedCache:
     """The embeds used last, up to so many bytes. Belongs to the engine's thread.
 
-    The key must name everything that decides the embeds: the model's revision and number format, its adapters, the
-    text and the length it is padded to.
+    The key must name everything that decides the embeds: the files of the model and of the adapters, each with its
+    revision, the number format, the text and the length it is padded to.
     """
 
     def __init__(self, limit_bytes: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -12,12 +12,13 @@ import torch
 from actors.engine.arguments import input_arguments
 from actors.engine.devices import Device, other_stream
 from actors.engine.embeds import EmbedCache, Embeds
+from actors.engine.errors import InvalidRequestError
 from actors.engine.families.base import Family, LatentRow
 from actors.engine.observer import Observer, Unobserved
 from actors.engine.outputs import to_picture
 from actors.engine.passes import Passes
 from actors.engine.previews import small_picture
-from actors.engine.prompts import check_text, request_warnings
+from actors.engine.prompts import check_request, refusing, request_warnings
 from actors.engine.resuming import restore_row, row_state
 from actors.engine.sampling import advance_rows
 from actors.engine.stepping import Adapters, Admitted, BatchKey, Row, RowState
@@ -60,6 +61,14 @@ class AdapterSet(Protocol):
         """Let these, and no others, act from now on. Loads them if need be."""
 
 
+def check_adapters(adapters: AdapterSet | None, wanted: Adapters) -> None:
+    """Raise InvalidRequestError where one is not in the model's settings, which may name none at all."""
+    if adapters is not None:
+        adapters.check(wanted)
+    elif wanted:
+        raise InvalidRequestError(f"adapters: the model has no {', '.join(name for name, _ in wanted)}; it has none")
+
+
 @dataclass(slots=True, kw_only=True)
 class LatentModel:
     """A loaded model as the loop sees it (``stepping.Stepper``)."""
@@ -76,11 +85,11 @@ class LatentModel:
 
     def key(self, request: RenderRequest) -> BatchKey:
         """The request's batch key. Raises InvalidRequestError on what the model can't render."""
-        check_text(request)
-        input_arguments(request, accepted=())
-        if self.adapters is not None:
-            self.adapters.check(request.adapters)
-        return self.family.key(request)
+        with refusing(self.name):
+            check_request(request)
+            input_arguments(request, accepted=())
+            check_adapters(self.adapters, request.adapters)
+            return self.family.key(request)
 
     def limit(self, key: BatchKey) -> int:
         """How many rows are worth stepping together."""
@@ -143,8 +152,7 @@ class LatentModel:
             self.adapters.use(adapters)
 
     def _encode(self, text: str, adapters: Adapters) -> Embeds:
-        settings = self.family.settings
-        name = (settings.identity, settings.revision, str(self.family.dtype), adapters, self.family.text_length, text)
+        name = self._name(text, adapters)
 
         def encode() -> Embeds:
             with self.places.encoding():
@@ -153,6 +161,16 @@ class LatentModel:
         embeds, hit = self.embeds.get(name, encode)
         self.observer.embedded(self.name, hit=hit)
         return {key: _placed(tensor, self.family.device) for key, tensor in embeds.items()}
+
+    def _name(self, text: str, adapters: Adapters) -> Hashable:
+        """All that decides a text's embeds: the files of the weights and of the adapters, not what they are called."""
+        family, settings = self.family, self.family.settings
+        files = [(settings.adapters[name], weight) for name, weight in adapters]
+        return (
+            (settings.model, settings.revision, settings.variant, type(family), str(family.dtype), family.text_length),
+            tuple((adapter.path, adapter.file, adapter.revision, weight) for adapter, weight in files),
+            text,
+        )
 
 
 def _placed(tensor: Any, device: torch.device) -> Any:

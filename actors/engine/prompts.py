@@ -1,14 +1,51 @@
-"""What a text encoder will make of a prompt, before it is asked."""
+"""What is checked of a request before a model sees it, and what a text encoder will make of its prompt."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import structlog
+
 from actors.engine.arguments import adapter_of, text_length
-from actors.engine.errors import InvalidRequestError
+from actors.engine.errors import EngineError, InvalidRequestError, OutOfMemoryError
 from actors.engine.request import RenderRequest
 from safelight.config import ModelSettings
+
+_log = structlog.get_logger(__name__)
+
+_SEEDS = range(-(2**63), 2**64)  # what torch's generators take
+
+
+def check_request(request: RenderRequest) -> None:
+    """Raise InvalidRequestError on what no model can render, by the field's name."""
+    check_text(request)
+    for name in ("steps", "width", "height"):
+        if getattr(request, name) < 1:
+            raise InvalidRequestError(f"{name}: must be at least 1, not {getattr(request, name)}")
+    if not request.seeds:
+        raise InvalidRequestError("seeds: there must be one for each picture, and there is none")
+    if not all(seed in _SEEDS for seed in request.seeds):
+        raise InvalidRequestError(f"seeds: each must be between {_SEEDS.start} and {_SEEDS.stop - 1}")
+
+
+@contextmanager
+def refusing(model: str) -> Iterator[None]:
+    """Around checks that call other people's code: whatever it raises refuses the request.
+
+    Raises EngineError's kinds alone: InvalidRequestError, OutOfMemoryError, and those that were raised inside.
+    """
+    try:
+        yield
+    except EngineError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError("this machine has not enough memory to read the request") from error
+    except Exception as error:
+        _log.exception("a request's check failed", action="engine.check_failed", model=model)
+        raise InvalidRequestError(f"the model refuses the request: {type(error).__name__}") from error
 
 
 def check_text(request: RenderRequest) -> None:

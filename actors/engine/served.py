@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import structlog
 import torch
 
-from actors.engine.errors import InvalidRequestError
+from actors.engine.devices import free_memory, is_device_lost, is_out_of_memory
+from actors.engine.errors import EngineError, InvalidRequestError, OutOfMemoryError
 from actors.engine.whole import WholeModel
 
 if TYPE_CHECKING:
     from actors.engine.latent import LatentModel
     from actors.engine.request import RenderRequest
     from actors.engine.stepping import Stepper
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -31,6 +35,7 @@ class ServedModel:
     make: Callable[[Any], WholeModel]
     release: Callable[[], None]
     _derived: dict[str, WholeModel] = field(default_factory=dict)
+    _vae: Any = None
 
     def close(self) -> None:
         """Let go of what is held beside the weights."""
@@ -39,32 +44,64 @@ class ServedModel:
         self.release()
 
     def stepper(self, request: RenderRequest) -> Stepper:
-        """What renders the request. Raises InvalidRequestError where the model takes no such input."""
+        """What renders the request. Raises InvalidRequestError where the model takes no such input, OutOfMemoryError.
+
+        What a lost device raises comes through.
+        """
         if request.image is None or "image" in self.whole.accepted:
             return self.whole if self.stepping is None else self.stepping
         kind = "inpaint" if request.mask is not None else "image"
         if kind not in self._derived:
-            self._derived[kind] = self.make(_derive(self.whole.pipeline, kind))
+            derived = self._tried(kind)
+            if isinstance(derived, EngineError):
+                raise derived
+            self._derived[kind] = self.make(derived)
         return self._derived[kind]
 
+    def _tried(self, kind: str) -> Any | EngineError:
+        """A derived pipeline, or why there is none.
 
-def _own_parts(pipeline: Any) -> dict[str, Any]:
-    """A VAE of its own where the derived pipeline casts it back and forth, while others decode with the shared one."""
-    vae = getattr(pipeline, "vae", None)
-    if vae is None or not vae.config.get("force_upcast") or pipeline.dtype == torch.float32:
-        return {}
-    return {"vae": copy.deepcopy(vae).to(device=pipeline.device, dtype=pipeline.dtype)}
+        Returning ends the exception, whose traceback holds a copied VAE.
+        """
+        try:
+            return derive(self.whole.pipeline, kind, self._own_parts())
+        except Exception as error:
+            if is_device_lost(error):
+                raise
+            if not is_out_of_memory(error):
+                field, what = ("mask", "input image with a mask") if kind == "inpaint" else ("image", "input image")
+                if not isinstance(error, ValueError):  # that is from_pipe's own word for it
+                    _log.exception("no pipeline derived", action="engine.derive_failed", model=self.whole.name)
+                return InvalidRequestError(f"{field}: the model takes no {what}")
+        free_memory(self.whole.device)
+        return OutOfMemoryError(f"{self.whole.device.label} has not enough memory for another task's own parts")
+
+    def _own_parts(self) -> dict[str, Any]:
+        """A VAE of their own for derived pipelines where a decode beside theirs would spoil both.
+
+        One kind is cast to float32 and back; another, made for video, keeps frames on itself while it works.
+        """
+        vae = getattr(self.whole.pipeline, "vae", None)
+        if vae is None or self.stepping is None:  # without steps, nobody else decodes
+            return {}
+        dtype = self.stepping.family.dtype  # of the VAE itself it may not be: the family may have cast it for good
+        is_cast = vae.config.get("force_upcast") and dtype != torch.float32
+        if not is_cast and not hasattr(vae, "clear_cache"):
+            return {}
+        if self._vae is None:
+            with self.whole.places.decoding():
+                self._vae = copy.deepcopy(vae).to(device=self.whole.device.place, dtype=dtype)
+        return {"vae": self._vae}
 
 
-def _derive(pipeline: Any, kind: str) -> Any:
-    """A pipeline of another task that shares the loaded one's parts."""
+def derive(pipeline: Any, kind: str, parts: Mapping[str, Any]) -> Any:
+    """A pipeline of another task (``image``, ``inpaint``) that shares the loaded one's parts but for these.
+
+    Raises ValueError where diffusers has none, and whatever its constructor raises.
+    """
     import diffusers
 
     auto = diffusers.AutoPipelineForInpainting if kind == "inpaint" else diffusers.AutoPipelineForImage2Image
-    try:
-        derived = auto.from_pipe(pipeline, **_own_parts(pipeline))
-    except ValueError as error:
-        what = "input image with a mask" if kind == "inpaint" else "input image"
-        raise InvalidRequestError(f"{'mask' if kind == 'inpaint' else 'image'}: the model takes no {what}") from error
+    derived = auto.from_pipe(pipeline, **parts)
     derived.set_progress_bar_config(disable=True)
     return derived

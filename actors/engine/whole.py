@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,10 +16,11 @@ import structlog
 
 from actors.engine.arguments import pipeline_arguments
 from actors.engine.devices import Device, free_memory, is_out_of_memory
-from actors.engine.errors import InvalidRequestError, OutOfMemoryError
+from actors.engine.errors import CheckpointError, ContentFilteredError, InvalidRequestError, OutOfMemoryError
+from actors.engine.latent import check_adapters
 from actors.engine.lockstep import Lockstep
 from actors.engine.outputs import to_pictures
-from actors.engine.prompts import check_text, request_warnings
+from actors.engine.prompts import check_request, refusing, request_warnings
 from actors.engine.sampling import own_scheduler
 from actors.engine.stepping import Admitted, BatchKey, Finished, Row, RowState
 from actors.engine.video import to_video
@@ -62,17 +63,17 @@ class WholeModel:
         self.pipeline = pipeline
         self.settings = settings
         self.device = device
-        self._places = places
+        self.places = places
         self._adapters = adapters
         self.accepted = frozenset(inspect.signature(pipeline.__call__).parameters)
         self._scheduler = own_scheduler(getattr(pipeline, "scheduler", None))
 
     def key(self, request: RenderRequest) -> BatchKey:
         """One key for all: whoever comes second waits until the first is done."""
-        check_text(request)
-        if self._adapters is not None:
-            self._adapters.check(request.adapters)
-        pipeline_arguments(request, self.settings, self.accepted)
+        with refusing(self.name):
+            check_request(request)
+            check_adapters(self._adapters, request.adapters)
+            pipeline_arguments(request, self.settings, self.accepted)
         return BatchKey(model=request.model, width=0, height=0, alone=1)
 
     def limit(self, key: BatchKey) -> int:  # noqa: ARG002
@@ -92,9 +93,12 @@ class WholeModel:
         if row.call is None:
             row.call = Lockstep(lambda pause: self._render_all(row, pause), name=f"pipeline-{self.name}")
         try:
+            if self._adapters is not None:  # at each step: rows of the same weights took theirs meanwhile
+                self._adapters.use(row.request.adapters)
             row.call.step()
         except BaseException:
-            row.call, row.step = None, 0
+            self.drop(row)
+            row.step = 0
             raise
         if row.call.done:
             row.outputs, row.call = row.call.result(), None
@@ -117,8 +121,9 @@ class WholeModel:
         """None: a pipeline can't be entered in the middle."""
         return None
 
-    def restore(self, row: Row, state: RowState) -> None:
-        """Nothing: without snapshots there is nothing to go on from; the render begins anew."""
+    def restore(self, row: Row, state: RowState) -> None:  # noqa: ARG002
+        """Raise CheckpointError: a pipeline can't be entered in the middle, whatever the state."""
+        raise CheckpointError("a whole pipeline can't go on from a checkpoint")
 
     def drop(self, row: Row) -> None:
         """Leave the pipeline at the step where it stands."""
@@ -134,8 +139,6 @@ class WholeModel:
         outputs: Outputs = []
         seeds = row.request.seeds
         size = len(seeds)
-        if self._adapters is not None:
-            self._adapters.use(row.request.adapters)
         with torch.no_grad():
             while len(outputs) < len(seeds):
                 batch = self._tried(row, seeds[len(outputs) : len(outputs) + size], len(outputs), pause)
@@ -164,10 +167,12 @@ class WholeModel:
 
     def _run(self, row: WholeRow, seeds: Sequence[int], before: int, pause: Callable[[], None]) -> Outputs:
         begun = False
+        encoding = ExitStack()
 
         def on_step_end(pipeline: Any, step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             nonlocal begun
             begun = True
+            encoding.close()  # prompts are encoded before the first step
             of = max(getattr(pipeline, "num_timesteps", row.request.steps), step + 1)
             share = (before + len(seeds) * (step + 1) / of) / len(row.request.seeds)
             row.step = min(int(row.request.steps * share), row.steps - 1)
@@ -176,13 +181,16 @@ class WholeModel:
 
         arguments = pipeline_arguments(row.request, self.settings, self.accepted)
         try:
-            with self._places.encoding(), self._places.decoding(), self._left_as_found():
+            with encoding, self.places.decoding(), self._left_as_found():
+                encoding.enter_context(self.places.encoding())
                 output = self.pipeline(**arguments, **self._batch_arguments(seeds, on_step_end))
         except (ValueError, TypeError) as error:
             if begun:
                 raise
             # Before the first step these come from the pipeline's check of its arguments.
             raise InvalidRequestError(f"the model refuses the request: {error}") from error
+        if any(_flagged(output)):
+            raise ContentFilteredError("the model's safety checker flagged a picture; another seed or prompt may do")
         return list(output.frames if hasattr(output, "frames") else output.images)
 
     def _batch_arguments(self, seeds: Sequence[int], on_step_end: Callable[..., Any]) -> Mapping[str, Any]:
@@ -212,3 +220,9 @@ class WholeModel:
         finally:
             if vae is not None and vae.dtype != dtype:  # SDXL decodes in float32 and turns back only on success
                 vae.to(dtype)
+
+
+def _flagged(output: Any) -> Sequence[bool]:
+    """Which pictures a pipeline's safety checker flags; none where it has no checker."""
+    names = ("nsfw_content_detected", "nsfw_detected")
+    return next((flags for name in names if (flags := getattr(output, name, None))), ())

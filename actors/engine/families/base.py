@@ -141,6 +141,8 @@ class Family(ABC):
             self.pipeline.check_inputs(**needed)
         except (ValueError, TypeError) as error:
             raise InvalidRequestError(f"the model refuses the request: {error}") from error
+        except Exception as error:  # what it trips over says nothing to people
+            raise InvalidRequestError(f"the model refuses the request: {type(error).__name__}") from error
         if request.width % self.size_multiple or request.height % self.size_multiple:
             raise InvalidRequestError(
                 f"the model can't render {request.width}x{request.height}: "
