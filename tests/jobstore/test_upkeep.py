@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import psycopg
 import pytest
@@ -30,6 +30,10 @@ class OneStuck(ObjectOutputs):
         if self._stuck in keys:
             raise PermissionError(self._stuck)
         await self._whole.delete(keys)
+
+    def walk(self, prefix: str, older_than_s: float) -> AsyncIterator[Sequence[str]]:
+        """What lies there, stuck or not."""
+        return self._whole.walk(prefix, older_than_s)
 
 
 async def test_a_picture_that_cannot_be_deleted_keeps_no_others(
