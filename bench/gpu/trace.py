@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from statistics import quantiles
 from typing import Any
 
@@ -107,7 +108,7 @@ def _running(model: ModelSettings, settings: EngineSettings, device: str) -> Ite
 
 
 def _waits(engine: Engine, trace: Sequence[Arrival]) -> Waits:
-    begin, ended = time.perf_counter(), dict[int, float]()
+    begin, ended = time.perf_counter(), SimpleQueue[tuple[int, float]]()
     handles = []
     for index, arrival in enumerate(trace):
         time.sleep(max(0.0, begin + arrival.after_s - time.perf_counter()))
@@ -116,10 +117,11 @@ def _waits(engine: Engine, trace: Sequence[Arrival]) -> Waits:
         handles.append(handle)
     for handle in handles:
         handle.result(_TIMEOUT_S)
-    waits = [ended[index] - begin - arrival.after_s for index, arrival in enumerate(trace)]
+    ends = dict(ended.get() for _ in trace)  # a future wakes who waits for it before it calls back
+    waits = [ends[index] - begin - arrival.after_s for index, arrival in enumerate(trace)]
     cuts = quantiles(waits, n=20)
-    return Waits(cuts[9], cuts[18], len(trace) / (max(ended.values()) - begin))
+    return Waits(cuts[9], cuts[18], len(trace) / (max(ends.values()) - begin))
 
 
-def _note(ended: dict[int, float], index: int, _future: object) -> None:
-    ended[index] = time.perf_counter()
+def _note(ended: SimpleQueue[tuple[int, float]], index: int, _future: object) -> None:
+    ended.put((index, time.perf_counter()))
