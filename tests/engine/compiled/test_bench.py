@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.engine.compiled.knee import Knee, Timing
+from bench.gpu.__main__ import main
 from bench.gpu.architectures import TRUE
 from bench.gpu.floors import step_flops
 from bench.gpu.gaps import idle_share
@@ -20,25 +21,33 @@ from bench.gpu.plots import plot_knees
 from bench.gpu.results import Results
 from bench.gpu.trace import arrivals
 
-REPOSITORY = Path(__file__).parents[3]
 WORDS = {"steps": "Milliseconds a step", "knee": "worth stepping together", "trace": "From arrival to picture"}
 
 
-@pytest.mark.slow
-def test_the_smoke_run(tmp_path: Path) -> None:
+def compile_quickly(block: torch.nn.Module, **options: Any) -> None:
+    """``Module.compile`` without the C++ compiler, which takes most of a minute; compiled code has tests of its own."""
+    block._compiled_call_impl = torch.compile(block._call_impl, backend="eager", **options)
+
+
+def test_the_smoke_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Every case has a value and none an error; a second run measures nothing again; the knees are drawn."""
     results, plot = tmp_path / "found.jsonl", tmp_path / "knees.svg"
-    command = [sys.executable, "-m", "bench.gpu", "--smoke", "--results", str(results), "--plot", str(plot)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=400, check=True)
+    command = ["bench.gpu", "--smoke", "--results", str(results), "--plot", str(plot)]
+    monkeypatch.setattr(torch.nn.Module, "compile", compile_quickly)
+    monkeypatch.setattr("bench.gpu.__main__.configure_logging", lambda _settings: None)  # other tests read logs
+    monkeypatch.setattr(sys, "argv", command)
+    main()
+    told = capsys.readouterr().out
     for words in WORDS.values():
-        assert words in done.stdout
-    lines = json.loads(done.stdout.splitlines()[-1])["lines"]
-    assert [line["case"] for line in lines if "error" in line] == []
+        assert words in told
+    lines = json.loads(told.splitlines()[-1])["lines"]
+    assert [line for line in lines if "error" in line] == []
     assert {line["case"]["part"] for line in lines} == {"steps", "gaps", "knee", "memory", "trace"}
     assert {line["case"].get("how") for line in lines} >= {"diffusers", "eager", "compiled"}
     assert plot.read_text().startswith("<?xml")
     before = results.read_text()
-    subprocess.run([*command, "steps"], cwd=REPOSITORY, capture_output=True, timeout=100, check=True)
+    monkeypatch.setattr(sys, "argv", [*command, "steps"])
+    main()
     assert results.read_text() == before
 
 
