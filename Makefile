@@ -5,6 +5,8 @@
 PYTHON ?= python3
 PORT ?= 8080
 PROMPT ?= a red circle left of a blue square on a white background
+# Of the tests' runner: more than cores, as most of them wait most of the time.
+PROCESSES ?= 3
 # A machine without a GPU can take the small CPU build of torch: TORCH_INDEX=<the index of PyTorch's CPU wheels>
 PIP_INSTALL = .venv/bin/python -m pip install --disable-pip-version-check --quiet --progress-bar on \
   -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
@@ -44,7 +46,7 @@ types: .venv/dev.stamp
 
 suite: .venv/dev.stamp
 	tests/services/chromium.sh
-	.venv/bin/python -m pytest $(PYTEST)
+	.venv/bin/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup $(PYTEST)
 
 # Starts, and the job store beside a peer (some minutes, and gigabytes of a database for the moment).
 bench: .venv/dev.stamp

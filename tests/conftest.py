@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,23 @@ from jobstore.outputs import Outputs, open_outputs
 from jobstore.postgres.store import PostgresStore
 from tests.services.postgres import fresh_database, postgres_server
 from tests.services.rabbitmq import rabbitmq_server
+from tests.services.sharing import group_tests, share_servers
+
+# One thread for torch, here and in all that tests start: tiny tensors gain nothing from more, and tests share cores.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Before ``-n`` starts its processes: servers for all of them."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    share_servers(stack)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests stay together under ``--dist loadgroup``."""
+    group_tests(items)
 
 
 @pytest.fixture

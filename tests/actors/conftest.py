@@ -16,9 +16,6 @@ from tests.engine.conftest import TIMEOUT_S
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """An engine that serves ``scenes``."""
-    import torch
-
-    torch.set_num_threads(1)
     engine = Engine({"scenes": MODEL}, device="cpu")
     engine.start(warm=["scenes"])
     yield engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,20 @@ def ask(**changes: Any) -> RenderRequest:
     return RenderRequest(**arguments)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _frozen_libraries() -> Iterator[None]:
+    """What the libraries hold is not looked through again at every collection, of which the engine asks for many."""
+    from diffusers import FluxPipeline, StableDiffusionPipeline  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """An engine that serves ``scenes``."""
-    import torch
-
-    torch.set_num_threads(1)
     engine = Engine({"scenes": scenes()}, device="cpu")
     engine.start()
     yield engine

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
-import torch
 
 from actors.engine.latent import LatentModel
 from tests.engine.families.company import latent_model
 from tests.engine.families.tiny import FAMILIES
 
 _model = cache(latent_model)
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """One thread of torch: tiny tensors gain nothing from more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(params=sorted(FAMILIES))
