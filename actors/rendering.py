@@ -8,7 +8,13 @@ from decimal import Decimal
 
 from actors.checkpointing import Checkpointer
 from actors.engine import EngineError, RenderRequest, RenderResult, StepProgress, Watch
-from actors.engine.errors import CanceledError, DeadlineExceededError, EngineStoppedError, ModelUnavailableError
+from actors.engine.errors import (
+    CanceledError,
+    DeadlineExceededError,
+    EngineStoppedError,
+    InvalidRequestError,
+    ModelUnavailableError,
+)
 from actors.engine.request import Preview
 from actors.found import find_finish
 from actors.leases import HeldJob
@@ -62,6 +68,7 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
     checkpoint = await checkpoints.fetch(parts.settings.worker.max_rescues)
     request = _request(job, name, await _deadline(parts, held), checkpoint)
     result = await _wait(parts, held, request, _watch(parts, held, checkpoints))
+    check_pictures(name, result)
     _note_render(parts, job, name, result)
     metadata = parts.settings.jobs.picture_metadata
     try:
@@ -75,6 +82,14 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
         device=result.device,
         warnings=result.warnings,
     )
+
+
+def check_pictures(model: str, result: RenderResult) -> None:
+    """Raise InvalidRequestError where the model gave videos: a job carries pictures."""
+    if result.videos:
+        error = InvalidRequestError(f"model {model!r} renders videos, which jobs don't carry yet")
+        error.device_seconds = result.device_seconds
+        raise error
 
 
 def _note_render(parts: Parts, job: Job, name: str, result: RenderResult) -> None:

@@ -8,7 +8,7 @@ import random
 from actors.engine import RenderRequest
 from actors.engine.simulation import Arrival
 
-STEPS = (4, 8, 6, 12)
+STEPS = (4, 28, 28, 50)  # a draft, two usual ones, a final
 COLOURS = ("red", "blue", "green", "yellow", "purple", "orange")
 SHAPES = ("circle", "square", "triangle", "star")
 
