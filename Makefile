@@ -48,8 +48,10 @@ suite: .venv/dev.stamp
 	tests/services/chromium.sh
 	.venv/bin/python -m pytest --numprocesses $(PROCESSES) --dist loadgroup $(PYTEST)
 
-# Starts, and the job store beside a peer (some minutes, and gigabytes of a database for the moment).
+# The engine beside the plain pipeline, starts, and the job store beside a peer (some minutes, and gigabytes of a database
+# for the moment).
 bench: .venv/dev.stamp
+	.venv/bin/python -m bench.engine
 	.venv/bin/python -m bench.startup
 	.venv/bin/python -m bench.store
 
