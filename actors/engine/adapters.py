@@ -60,6 +60,21 @@ class LoraAdapters:
         if wanted and not hasattr(self._pipeline, "load_lora_weights"):
             raise InvalidRequestError("adapters: the model's pipeline takes none")
 
+    def fetch(self) -> None:
+        """Bring the files of hub adapters into the local cache, while the model loads and is given the time for it.
+
+        One that can't be had is told of when it is asked for.
+        """
+        for name, adapter in self._adapters.items():
+            if Path(adapter.path).is_absolute() or not hasattr(self._pipeline, "lora_state_dict"):
+                continue
+            source, options = _source(adapter)
+            try:
+                self._pipeline.lora_state_dict(source, **options)
+            except Exception as error:  # whatever the hub's client and the file's reader raise
+                words = _words(error)
+                _log.warning("adapter not fetched", action="engine.adapter_not_fetched", adapter=name, error=words)
+
     def use(self, wanted: Adapters) -> None:
         """Let these, and no others, act from now on. Loads them if need be.
 

@@ -49,6 +49,8 @@ class Builder:
         """Load a model. Raises ModelUnavailableError, OutOfMemoryError."""
         loaded = load_placed(model, self._settings, self._device)
         adapters = make_adapters(loaded.pipeline, model) if model.adapters else None
+        if adapters is not None:
+            adapters.fetch()
 
         def whole(pipeline: Any) -> WholeModel:
             return WholeModel(name, pipeline, model, self._device, loaded.places, adapters)

@@ -225,6 +225,53 @@ def test_adapters_go_with_memory_plans_and_quantisation(how: Any, files: dict[st
     assert np.array_equal(picture(loaded.pipeline), base)
 
 
+def test_hub_adapters_are_fetched_beforehand(files: dict[str, AdapterSettings], tmp_path: Path) -> None:
+    """A step has minutes, not the time of a download; what can't be had is told of when it is asked for."""
+    asked: list[tuple[str, Any, Any]] = []
+
+    class Fetching:
+        def lora_state_dict(self, source: str, *, weight_name: str, revision: str, use_safetensors: bool) -> None:
+            assert use_safetensors
+            asked.append((source, weight_name, revision))
+            if "gone" in source:
+                raise OSError(f"{tmp_path}/x is not there")
+
+    hub = {
+        "gone": AdapterSettings(path="someone/gone"),
+        "oil": AdapterSettings(path="someone/oil", file="oil.safetensors", revision="3f1c9e0"),
+    }
+    LoraAdapters(Fetching(), {"ink": files["ink"], **hub}).fetch()
+    assert asked == [("someone/gone", None, None), ("someone/oil", "oil.safetensors", "3f1c9e0")]
+    LoraAdapters(object(), hub).fetch()
+
+
+def test_a_switch_that_failed_half_way_is_made_anew(
+    pipeline: Any, files: dict[str, AdapterSettings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next request would get what happens to act."""
+    adapters = LoraAdapters(pipeline, files)
+    base = picture(pipeline)
+    adapters.use((("ink", 1.0),))
+    inked = picture(pipeline)
+    adapters.use(())
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "set_adapters", fail)
+        with pytest.raises(RuntimeError):
+            adapters.use((("ink", 1.0),))
+    adapters.use((("ink", 1.0),))
+    assert np.array_equal(picture(pipeline), inked)
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "disable_lora", fail)
+        with pytest.raises(RuntimeError):
+            adapters.use(())
+    adapters.use(())
+    assert np.array_equal(picture(pipeline), base)
+
+
 def test_a_unet_takes_adapters_too(tmp_path: Path) -> None:
     """Their names come in another form; convolutions are layers like others."""
     layers = ["to_q", "to_v", "conv1"]
