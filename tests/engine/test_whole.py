@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from PIL import Image
 
 from actors.engine import Engine, StepProgress, Watch
+from actors.engine.checkpoints import identity_of, pack
 from actors.engine.errors import BadOutputError, CanceledError, InvalidRequestError
+from actors.engine.stepping import RowState
 from actors.engine.video import to_video
 from safelight.config import ModelSettings
 from tests.engine.conftest import SCENES, TIMEOUT_S, ask
@@ -128,6 +131,15 @@ def test_a_whole_render_takes_turns_with_steps(engine: Engine) -> None:
     assert long.result(TIMEOUT_S).images
     assert quick.result(TIMEOUT_S).images
     assert order == ["quick", "long"]
+
+
+def test_a_checkpoint_is_not_passed_over_in_silence(engine: Engine) -> None:
+    """The render begins anew, and its user hears of it once."""
+    request = ask(image=stripes(), steps=4, strength=0.5, guidance=5.0)
+    checkpoint = pack([RowState(step=2)], identity_of(request, engine._models["scenes"]))
+    result = engine.submit(replace(request, checkpoint=checkpoint)).result(TIMEOUT_S)
+    assert [warning for warning in result.warnings if "began anew" in warning] == list(result.warnings)
+    assert (len(result.warnings), result.resumed_at) == (1, 0)
 
 
 def test_a_video_without_a_picture_in_it_is_bad_output() -> None:
