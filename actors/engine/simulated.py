@@ -21,7 +21,7 @@ import structlog
 
 from actors.engine.devices import SIMULATED, Device
 from actors.engine.errors import CheckpointError, ModelUnavailableError
-from actors.engine.prompts import check_text
+from actors.engine.prompts import check_request
 from actors.engine.request import RenderRequest
 from actors.engine.stepping import Admitted, BatchKey, Finished, Row, RowState
 
@@ -152,7 +152,7 @@ class SimulatedModel:
 
     def key(self, request: RenderRequest) -> BatchKey:
         """As a real model's. Raises InvalidRequestError on text that no tokenizer takes."""
-        check_text(request)
+        check_request(request)
         return BatchKey(model=request.model, width=request.width, height=request.height, adapters=request.adapters)
 
     def limit(self, key: BatchKey) -> int:  # noqa: ARG002
