@@ -71,6 +71,13 @@ def database(postgres_url: str, migrated: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def emptied_database(postgres_url: str, migrated: str) -> Iterator[str]:
+    """A database for the tests that only need it to be empty, one after the other: making one takes a second."""
+    with fresh_database(postgres_url, migrated) as url:
+        yield url
+
+
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[PostgresStore]:
     """An open store on a fresh database."""

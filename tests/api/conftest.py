@@ -9,6 +9,14 @@ import pytest
 
 from jobstore.outputs import Outputs
 from tests.api.site import Driver, Site
+from tests.contract.emptying import empty_postgres
+
+
+@pytest.fixture
+def database(emptied_database: str) -> str:
+    """The URL of a database with the whole schema and nothing in it."""
+    empty_postgres(emptied_database)
+    return emptied_database
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -14,14 +14,6 @@ from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.sqlite.store import SqliteStore
 from tests.contract.emptying import empty_postgres
-from tests.services.postgres import fresh_database
-
-
-@pytest.fixture(scope="session")
-def emptied_database(postgres_url: str, migrated: str) -> Iterator[str]:
-    """A database that all tests of this room use, one after the other."""
-    with fresh_database(postgres_url, migrated) as url:
-        yield url
 
 
 @pytest.fixture
