@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from xdist.remote import Producer
 
 from jobstore.outputs import Outputs, open_outputs
 from jobstore.postgres.store import PostgresStore
 from tests.services.postgres import fresh_database, postgres_server
 from tests.services.rabbitmq import rabbitmq_server
-from tests.services.sharing import group_tests, share_servers
+from tests.services.sharing import InGroups, share_servers, sort_tests
 
 # One thread for torch, here and in all that tests start: tiny tensors gain nothing from more, and tests share cores.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -30,9 +31,17 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     share_servers(stack)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Which tests stay together under ``--dist loadgroup``."""
-    group_tests(items)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> InGroups:
+    """Which tests stay together under ``-n``."""
+    config.option.loadscopereorder = False
+    return InGroups(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Under ``-n``: what takes longest comes first."""
+    if hasattr(config, "workerinput"):
+        sort_tests(items)
 
 
 @pytest.fixture
