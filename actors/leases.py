@@ -8,6 +8,7 @@ its jobs would be held for ever.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -102,6 +103,7 @@ class Leases:
         self._last_beat = time.monotonic()
         self._silent = False
         self._handing_back = False
+        self._ending = asyncio.Event()
 
     def hold(self, lease: Lease, claimed_at: float) -> HeldJob:
         """Take a lease in. ``claimed_at`` is when the claim was sent (``time.monotonic()``); it counts as a beat."""
@@ -141,10 +143,18 @@ class Leases:
         return time.monotonic() - self._last_beat > self._settings.lease_s
 
     async def run(self) -> None:
-        """Beat until cancelled."""
-        while True:
+        """Beat until told to end."""
+        while not self._ending.is_set():
             await self.beat()
-            await asyncio.sleep(self._settings.beat_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), self._settings.beat_s)
+
+    def end(self) -> None:
+        """Let ``run`` end after the beat that is under way.
+
+        It can't be cut off: what was sent goes on in the store, and would make a worker known that has left meanwhile.
+        """
+        self._ending.set()
 
     async def beat(self) -> None:
         """Beat once, unless the engine can't be trusted, and act on what comes back."""

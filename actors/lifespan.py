@@ -41,6 +41,7 @@ class Lifespan(Middleware):
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []
+        self._beating: asyncio.Task[None] | None = None
 
     async def answer(self, lane: str) -> None:
         """Answer one bell."""
@@ -66,8 +67,9 @@ class Lifespan(Middleware):
         if self._embedded:
             await self._sweeper.sweep_at_boot()
         await self._leases.beat()
-        beside = (self._leases.run(), self._sweeper.run(), self._janitor.run(), self._patrol.run())
-        self._tasks = [asyncio.create_task(work) for work in beside]
+        self._beating = asyncio.create_task(self._leases.run())
+        beside = (self._sweeper.run(), self._janitor.run(), self._patrol.run())
+        self._tasks = [self._beating, *(asyncio.create_task(work) for work in beside)]
 
     async def _drain(self, grace_s: float) -> None:
         self._actor.drain()
@@ -79,6 +81,9 @@ class Lifespan(Middleware):
 
     async def _close(self) -> None:
         await self._patrol.ended()
+        self._leases.end()
+        if self._beating is not None:
+            await asyncio.wait([self._beating], timeout=self._parts.settings.worker.lease_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

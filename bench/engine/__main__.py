@@ -85,7 +85,7 @@ def _serve(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
 def _told(options: argparse.Namespace, rounds: dict[str, list[servers.Served]]) -> dict[str, Any]:
     table = Table(
         "way", "pictures/s", "ratio", "p50 s", "p95 s",
-        title=f"{options.requests} requests of 4, 28 and 50 steps at {options.size} (medians of {options.rounds} rounds)",
+        title=f"{options.requests} requests of 4, 28 and 50 steps at {options.size} (medians, {options.rounds} rounds)",
     )  # fmt: skip
     plain, found = rounds["plain pipeline"], {}
     for name, served in rounds.items():

@@ -81,3 +81,25 @@ async def test_lease_that_nobody_works_on_is_handed_back(store: PostgresStore, e
     await asyncio.sleep(0.1)
     await process.beat()
     assert (await store.get(job.id)).state is JobState.QUEUED
+
+
+async def test_a_worker_leaves_after_its_last_beat(store: PostgresStore, engine: Engine) -> None:
+    """A beat that is under way at the stop is waited for: it would make the worker known again after it has left."""
+    process, go_on, under_way = leases(store, engine), asyncio.Event(), asyncio.Event()
+    beat = store.beat
+
+    async def slowly(*arguments: Any) -> Any:
+        under_way.set()
+        await go_on.wait()
+        return await beat(*arguments)
+
+    store.beat = slowly  # type: ignore[method-assign]
+    beating = asyncio.create_task(process.run())
+    await under_way.wait()
+    process.end()
+    await asyncio.sleep(0)
+    assert not beating.done()
+    go_on.set()
+    await beating
+    await store.leave(WORKER.id)
+    assert await store.workers(60) == ()
