@@ -58,6 +58,7 @@ class Checkpointer:
             return None
         if found is not None:
             CHECKPOINTS.labels("fetched").inc()
+            _log.info("going on from a checkpoint", action="checkpointing.fetched", size_bytes=len(found))
         return found
 
     def offer(self, data: bytes) -> None:

@@ -41,7 +41,7 @@ RETRIED = {
 }
 
 # Another try of a late or impossible request would end alike, and the same seed gives the same flagged picture.
-FINAL = frozenset({"deadline_exceeded", "invalid_request", "content_filtered", "canceled"})
+FINAL = frozenset({"deadline_exceeded", "invalid_request", "content_filtered", "adapter_unusable", "canceled"})
 
 
 def retry_in_s(error: JobError, attempts: int) -> float | None:

@@ -22,7 +22,7 @@ from safelight.config import ModelSettings, Settings
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
 _START_LIMIT = timedelta(days=30)
 _RANDOM = random.SystemRandom()
-_PREVIEW_EVERY = 5  # denoising steps, where a submit asks for previews and neither it nor the settings say how often
+_PREVIEWS = 5  # of a picture, about, where a submit asks for them and neither it nor the settings say how often
 _DRAWN_LIMIT = 2**32  # what other tools take, and all that torch's generator on the CPU uses of a seed
 
 
@@ -36,6 +36,7 @@ def resolve(
     """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken."""
     name, model = _model(submit, settings)
     width, height = _size(model.usual_size if submit.size is None else submit.size, model)
+    steps = _at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps)
     request = JobRequest(
         model=name,
         prompt=_prompt(submit, settings),
@@ -43,7 +44,7 @@ def resolve(
         width=width,
         height=height,
         n=_at_most("n", submit.n, settings.jobs.max_images),
-        steps=_at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps),
+        steps=steps,
         guidance=model.default_guidance if submit.guidance is None else submit.guidance,
         adapters=resolve_adapters(submit.adapters, name, model),
         seed=_RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit),
@@ -53,7 +54,7 @@ def resolve(
         deadline_s=_seconds("deadline_s", submit.deadline_s, settings),
         start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
         start_at=_start(submit.start_at),
-        previews=_previews(submit, settings),
+        previews=_previews(submit, settings, steps),
     )
     _check_start(request)
     exact, seedless = fingerprints(request, model)
@@ -146,12 +147,12 @@ def _cache(submit: SubmitRequest, settings: Settings) -> CacheMode:
     return CacheMode(settings.jobs.seedless_cache if names_no_seed(submit) else settings.jobs.cache)
 
 
-def _previews(submit: SubmitRequest, settings: Settings) -> int:
+def _previews(submit: SubmitRequest, settings: Settings, steps: int) -> int:
     """Denoising steps between two previews; 0 for none."""
     if submit.previews is None:
         return settings.engine.preview_every
     if submit.previews is True:
-        return settings.engine.preview_every or _PREVIEW_EVERY
+        return settings.engine.preview_every or max(1, round(steps / _PREVIEWS))
     return int(submit.previews)
 
 

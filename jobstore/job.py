@@ -121,8 +121,8 @@ class JobError(Struct, frozen=True, kw_only=True):
     """Why a job did not succeed.
 
     ``code`` is stable and for programs: ``deadline_exceeded``, ``out_of_memory``, ``bad_output``,
-    ``model_unavailable``, ``outputs_unavailable``, ``invalid_request``, ``content_filtered``, ``render_failed``,
-    ``worker_lost``.
+    ``model_unavailable``, ``outputs_unavailable``, ``invalid_request``, ``content_filtered``, ``adapter_unusable``,
+    ``render_failed``, ``worker_lost``.
     ``message`` is for people and holds no secret.
     """
 

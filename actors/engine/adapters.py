@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from actors.engine.devices import is_device_lost, is_out_of_memory
-from actors.engine.errors import InvalidRequestError, ModelUnavailableError, OutOfMemoryError
+from actors.engine.errors import AdapterUnusableError, InvalidRequestError, ModelUnavailableError, OutOfMemoryError
 from actors.engine.stepping import Adapters
 
 if TYPE_CHECKING:
@@ -152,7 +152,9 @@ class LoraAdapters:
             self._undo(own)
             if is_out_of_memory(error):
                 raise OutOfMemoryError(f"adapter {name!r} does not fit into the device's memory") from error
-            raise ModelUnavailableError(f"adapter {name!r} can't be used: {_words(error)}") from error
+            # What can't be read now may be there later; a file that doesn't fit never will.
+            kind = ModelUnavailableError if isinstance(error, OSError) else AdapterUnusableError
+            raise kind(f"adapter {name!r} can't be used: {_words(error)}") from error
 
     def _undo(self, own: str) -> None:
         """Take out what a failed load has left behind."""

@@ -56,6 +56,12 @@ class ModelUnavailableError(EngineError):
     code = "model_unavailable"
 
 
+class AdapterUnusableError(EngineError):
+    """A LoRA adapter of the settings is damaged, or another model's; another try would end alike."""
+
+    code = "adapter_unusable"
+
+
 class EngineStoppedError(EngineError):
     """The engine was stopped before the request was rendered."""
 

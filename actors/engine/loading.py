@@ -52,14 +52,14 @@ def load_placed(model: ModelSettings, engine: EngineSettings, device: Device) ->
 
     Raises ModelUnavailableError, which says what to do about it, and OutOfMemoryError.
     """
-    with _explained(model, device):
+    with explained(model, device):
         pipeline = _read(model, device)
         return _placed(pipeline, model, engine, device)
 
 
 def load_pipeline(model: ModelSettings, device: Device) -> Any:
     """A pipeline on the device, all of it, ready to be called. Raises as ``load_placed``."""
-    with _explained(model, device):
+    with explained(model, device):
         return _read(model, device).to(device.place)
 
 
@@ -95,7 +95,7 @@ def _read(model: ModelSettings, device: Device) -> Any:
 
 
 @contextmanager
-def _explained(model: ModelSettings, device: Device) -> Iterator[None]:
+def explained(model: ModelSettings, device: Device) -> Iterator[None]:
     """Turn whatever a loader raises into what the job needs to hear. A lost device is no matter of the model's."""
     try:
         yield

@@ -93,7 +93,7 @@ async def test_a_worker_leaves_after_its_last_beat(store: PostgresStore, engine:
         await go_on.wait()
         return await beat(*arguments)
 
-    store.beat = slowly  # type: ignore[method-assign]
+    store.beat = slowly  # type: ignore[method-assign,assignment]
     beating = asyncio.create_task(process.run())
     await under_way.wait()
     process.end()

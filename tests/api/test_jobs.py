@@ -55,9 +55,10 @@ def test_adapters_are_resolved(http: httpx.Client) -> None:
 
 
 def test_previews_are_resolved(http: httpx.Client) -> None:
-    """Yes, no, or so many steps; nothing said is what the settings say."""
-    told = [submit(http, previews=wanted)["request"]["previews"] for wanted in (None, False, True, 0, 2)]
-    assert told == [0, 0, 5, 0, 2]
+    """Yes (about five a picture), no, or so many steps; nothing said is what the settings say."""
+    told = [submit(http, steps=20, previews=wanted)["request"]["previews"] for wanted in (None, False, True, 0, 2)]
+    assert told == [0, 0, 4, 0, 2]
+    assert submit(http, steps=2, previews=True)["request"]["previews"] == 1
 
 
 def test_pictures_are_served_with_their_digest(http: httpx.Client, worker: Driver) -> None:

@@ -10,6 +10,7 @@ from torch.distributed._tools.common_utils import get_untyped_storages
 
 from actors.engine.devices import Device, choose_dtype
 from actors.engine.families import family_of
+from actors.engine.loading import explained, load_placed
 from actors.engine.memory.estimates import Estimator, trial_request
 from actors.engine.memory.meters import CudaPeak, TrackedPeak
 from actors.engine.memory.parts import decoders, denoisers, text_encoders
@@ -48,7 +49,8 @@ def tell(model: ModelSettings, device: Device, size: tuple[int, int], batch: int
     Raises ModelUnavailableError where the model's configuration can't be read.
     """
     dtype = choose_dtype(model, device)
-    estimator = Estimator(build_skeleton(model, dtype), model, device)
+    with explained(model, device):
+        estimator = Estimator(build_skeleton(model, dtype), model, device)
     auto = choose(lambda rows: estimator.need(*size, rows), room, batch) if device.kind == "cuda" else "resident"
     return Report(need=estimator.need(*size, batch), auto=auto, room=room, dtype=str(dtype).removeprefix("torch."))
 
@@ -60,8 +62,6 @@ def measure(
 
     Raises ModelUnavailableError, OutOfMemoryError, and what the device raises.
     """
-    from actors.engine.loading import load_placed
-
     loaded = load_placed(model, engine, device)
     family = family_of(loaded.pipeline, model, device.place, choose_dtype(model, device))
     if family is None:

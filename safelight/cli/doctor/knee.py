@@ -36,7 +36,7 @@ def measure(config: Path | None, question: Question, on_measure: Callable[[Timin
     """Load the model, measure, keep. Raises ConfigError, CommandError, RefusedError."""
     settings = load_settings(config)
     name, model = chosen_model(settings, question.model)
-    width, height = parse_size(question.size or model.usual_size)
+    width, height = parse_size(question.size or model.usual_size, model.traits.size_multiple)
     most = question.batch or max(model.max_batch or settings.engine.max_batch, 16)
     try:
         from actors.engine.building import Builder
@@ -97,6 +97,14 @@ def draw(found: Measured) -> Table:
             f"[{'bold green' if chosen else 'dim'}]{bar:<20}[/] {share:.0%}",
             "← chosen" if chosen else "",
         )
-    if found.knee.full:
-        table.caption = "more rows did not fit into memory"
+    notes = ["more rows did not fit into memory"] if found.knee.full else []
+    if _noisy(found.knee):
+        notes.append("a larger batch was faster than a smaller one: something else used the device. Measure again")
+    table.caption = "; ".join(notes) or None
     return table
+
+
+def _noisy(knee: Knee) -> bool:
+    """Whether a step of more rows took clearly less time than one of fewer: no device does that by itself."""
+    pairs = zip(knee.timings, knee.timings[1:], strict=False)
+    return any(more.seconds < 0.9 * fewer.seconds for fewer, more in pairs)

@@ -48,7 +48,7 @@ def answer(config: Path | None, question: Question) -> Answer:
     """Tell, and measure where that is asked. Raises ConfigError, CommandError."""
     settings = load_settings(config)
     name, model = chosen_model(settings, question.model)
-    size = parse_size(question.size or model.usual_size)
+    size = parse_size(question.size or model.usual_size, model.traits.size_multiple)
     batch = question.batch or model.max_batch or settings.engine.max_batch
     try:
         from actors.engine.errors import EngineError
@@ -110,12 +110,15 @@ def parse_memory(text: str) -> int:
     return int(float(match[1]) * unit)
 
 
-def parse_size(text: str) -> tuple[int, int]:
-    """``1024x768`` in pixels. Raises RefusedError."""
+def parse_size(text: str, multiple: int = 1) -> tuple[int, int]:
+    """``1024x768`` in pixels, both multiples of so many. Raises RefusedError."""
     match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
     if match is None:
         raise RefusedError(f"--size {text!r} is no size like 1024x768")
-    return int(match[1]), int(match[2])
+    width, height = int(match[1]), int(match[2])
+    if width % multiple or height % multiple:
+        raise RefusedError(f"--size {text}: the model's sides are multiples of {multiple}")
+    return width, height
 
 
 def chosen_model(settings: Settings, wanted: str | None) -> tuple[str, ModelSettings]:
