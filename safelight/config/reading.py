@@ -6,7 +6,8 @@ import difflib
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
@@ -71,6 +72,9 @@ def _words(message: str, kind: type[msgspec.Struct], table: str) -> str:
     unknown = _UNKNOWN.fullmatch(what)
     if unknown:
         return _unknown(unknown[1], _keys_at(kind, inner), ".".join(part for part in (table, inner) if part))
+    choices = _choices_at(kind, inner)
+    if choices:
+        what = f"{what}; there are {', '.join(choices)}"
     if not table and "." in inner:
         table, _, inner = inner.partition(".")
     return f"{f'[{table}] ' if table else ''}{f'{inner}: ' if inner else ''}{what}"
@@ -80,6 +84,19 @@ def _unknown(key: str, known: list[str], table: str) -> str:
     near = difflib.get_close_matches(key, known, n=1)
     meant = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
     return f"{f'[{table}]' if table else 'the top level'} has no key {key!r}; {meant}"
+
+
+def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
+    """What a key may be, where that is one of a few words: as the file writes them, and ``a number`` beside them."""
+    table, _, key = path.rpartition(".")
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    if table in fields:
+        fields = {field.encode_name: field.type for field in msgspec.structs.fields(fields[table])}
+    wanted = fields.get(key)
+    parts = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
+    words = [f'"{word}"' for part in parts if get_origin(part) is Literal for word in get_args(part)]
+    number = any(part in (int, float) or get_origin(part) is Annotated for part in parts)
+    return [*words, "a number"] if words and number else words
 
 
 def _keys_at(kind: type[msgspec.Struct], path: str) -> list[str]:

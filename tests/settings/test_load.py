@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from safelight.config import ConfigError, Settings, load_settings
+from safelight.config.reading import parse_settings
 
 
 def load(folder: Path, text: str, **environment: str) -> Settings:
@@ -160,3 +161,27 @@ def test_a_sqlite_store_lies_beside_its_settings(tmp_path: Path) -> None:
     named = load_settings(file, {"SAFELIGHT_STORE": "sqlite:///other.db"}).store
     assert named == f"sqlite:///{Path('other.db').resolve()}"
     assert load_settings(file, {"SAFELIGHT_STORE": "sqlite:////var/jobs.db"}).store == "sqlite:////var/jobs.db"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            '[engine]\nmemory = "huge"',
+            '[engine] memory: Invalid enum value \'huge\'; there are "auto", "resident", "staged"',
+        ),
+        ('[engine]\ncheckpoint_every_s = "sometimes"', 'there are "never", a number'),
+        ("[engine]\ngraphs = true", '[engine] graphs: Expected `str`, got `bool`; there are "auto", "off"'),
+        (
+            '[models.m]\nmodel = "a"\nquantize = "int3"',
+            "[models.m] quantize: Invalid enum value 'int3'; there are \"none\"",
+        ),
+        ('[engine]\nmax_batch = "x"', "[engine] max_batch: Expected `int`, got `str`"),
+    ],
+)
+def test_a_word_that_is_none_of_a_few_is_told_with_them(line: str, words: str) -> None:
+    """And a key of any number or text without."""
+    with pytest.raises(ConfigError) as caught:
+        parse_settings(line.encode(), Path("safelight.toml"))
+    assert words in str(caught.value)
+    assert ("there are" in words) == ("there are" in str(caught.value))
