@@ -57,12 +57,6 @@ def load_placed(model: ModelSettings, engine: EngineSettings, device: Device) ->
         return _placed(pipeline, model, engine, device)
 
 
-def load_pipeline(model: ModelSettings, device: Device) -> Any:
-    """A pipeline on the device, all of it, ready to be called. Raises as ``load_placed``."""
-    with explained(model, device):
-        return _read(model, device).to(device.place)
-
-
 def _placed(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Loaded:
     from actors.engine.families import family_of
     from actors.engine.memory.placing import place

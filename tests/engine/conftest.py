@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from actors.engine import Engine, RenderRequest
-from safelight.config import ModelSettings
+from actors.engine.devices import Device
+from actors.engine.loading import load_placed
+from safelight.config import EngineSettings, ModelSettings
 
 SCENES = Path(__file__).parents[2] / "models" / "scenes-flux"
 TIMEOUT_S = 60.0
@@ -45,6 +47,11 @@ def _frozen_libraries() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+def load_pipeline(model: ModelSettings, device: Device) -> Any:
+    """A model's pipeline, placed as the engine would place it."""
+    return load_placed(model, EngineSettings(), device).pipeline
 
 
 @pytest.fixture(scope="session")

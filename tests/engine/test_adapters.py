@@ -14,9 +14,9 @@ from peft import LoraConfig, get_peft_model_state_dict, inject_adapter_in_model
 from actors.engine.adapters import LoraAdapters, make_adapters
 from actors.engine.devices import Device
 from actors.engine.errors import AdapterUnusableError, EngineError, InvalidRequestError, ModelUnavailableError
-from actors.engine.loading import load_pipeline, load_placed
+from actors.engine.loading import load_placed
 from safelight.config import AdapterSettings, EngineSettings
-from tests.engine.conftest import scenes
+from tests.engine.conftest import load_pipeline, scenes
 from tests.engine.families import tiny
 
 CPU = Device("cpu", "cpu")

@@ -13,9 +13,8 @@ from actors.engine import loading
 from actors.engine.adapters import LoraAdapters
 from actors.engine.devices import Device, is_device_lost, is_out_of_memory
 from actors.engine.errors import ModelUnavailableError
-from actors.engine.loading import load_pipeline
 from safelight.config import AdapterSettings
-from tests.engine.conftest import scenes
+from tests.engine.conftest import load_pipeline, scenes
 
 CPU = Device("cpu", "cpu")
 MEMORY = (

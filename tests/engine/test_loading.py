@@ -9,9 +9,8 @@ import pytest
 from actors.engine import Engine
 from actors.engine.devices import Device, choose_dtype
 from actors.engine.errors import ModelUnavailableError
-from actors.engine.loading import load_pipeline
 from safelight.config import ModelSettings
-from tests.engine.conftest import TIMEOUT_S, ask
+from tests.engine.conftest import TIMEOUT_S, ask, load_pipeline
 
 CPU = Device("cpu", "cpu")
 

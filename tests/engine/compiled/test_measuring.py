@@ -17,11 +17,10 @@ from actors.engine.devices import Device
 from actors.engine.embeds import EmbedCache
 from actors.engine.families import family_of
 from actors.engine.latent import LatentModel
-from actors.engine.loading import load_pipeline
 from actors.engine.passes import Eager
 from actors.engine.stepping import Row
 from tests.engine.compiled.tiny import CPU, Listener, StandIn
-from tests.engine.conftest import ask, scenes
+from tests.engine.conftest import ask, load_pipeline, scenes
 
 DEVICE = Device("cpu", "cpu")
 

@@ -13,7 +13,6 @@ from actors.engine.devices import Device
 from actors.engine.errors import ModelUnavailableError
 from actors.engine.families import family_of
 from actors.engine.latent import Resident
-from actors.engine.loading import load_pipeline
 from actors.engine.memory.estimates import Estimator, trial_request
 from actors.engine.memory.meters import TrackedPeak
 from actors.engine.memory.parts import weights_of
@@ -21,7 +20,7 @@ from actors.engine.memory.plans import Activations
 from actors.engine.memory.skeletons import build_skeleton
 from actors.engine.memory.walk import walk
 from safelight.config import ModelSettings
-from tests.engine.conftest import scenes
+from tests.engine.conftest import load_pipeline, scenes
 from tests.engine.families import tiny
 
 CPU = Device("cpu", "cpu")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.engine.devices import Device
-from actors.engine.loading import load_pipeline
 from actors.engine.memory import planning
 from actors.engine.memory.plans import Activations, Need, Plan, Weights, choose, graphs_allowed
 from safelight.config import EngineSettings
-from tests.engine.conftest import scenes
+from tests.engine.conftest import load_pipeline, scenes
 
 GB = 1_000_000_000
 

@@ -12,10 +12,10 @@ from torch.distributed._tools.common_utils import get_untyped_storages
 
 from actors.engine.devices import Device
 from actors.engine.errors import ModelUnavailableError
-from actors.engine.loading import load_pipeline, load_placed
+from actors.engine.loading import load_placed
 from actors.engine.memory.parts import weights_of
 from safelight.config import EngineSettings
-from tests.engine.conftest import scenes
+from tests.engine.conftest import load_pipeline, scenes
 
 CPU = Device("cpu", "cpu")
 KINDS = ("int8", "float8", "layerwise-float8")
