@@ -101,11 +101,14 @@ def _told(options: argparse.Namespace, rounds: dict[str, list[servers.Served]]) 
 
 def _overhead(options: argparse.Namespace, progress: Progress) -> dict[int, Any]:
     task = progress.add_task("overhead", total=None)
-    found = overhead.compare((1, 4, 8), 60, options.rounds, options.threads, options.width, options.height)
+    found = overhead.compare((1, 4, 8, 16), 60, options.rounds, options.threads, options.width, options.height)
     progress.remove_task(task)
-    table = Table("rows", "bare loop ms", "engine ms", "ratio", title="A denoising step (medians)")
+    columns = ("rows", "bare loop ms", "engine ms", "ratio", "of it forward ms", "engine / forward")
+    table = Table(*columns, title="A denoising step (medians)")
     for rows, row in found.items():
-        table.add_row(str(rows), f"{row['bare_ms']:.2f}", f"{row['engine_ms']:.2f}", f"{row['ratio']:.3f}")
+        times = (f"{row[name]:.2f}" for name in ("bare_ms", "engine_ms"))
+        ratios = (f"{row['ratio']:.3f}", f"{row['forward_ms']:.2f}", f"{row['over_forward']:.3f}")
+        table.add_row(str(rows), *times, *ratios)
     _CONSOLE.print(table)
     return found
 
