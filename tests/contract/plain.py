@@ -150,6 +150,11 @@ class PlainStore:
         virtual = self._lane(new.lane).virtual
         return virtual if last is None else max(virtual, last.tag + last.share)
 
+    def debt(self) -> bool:
+        """Whether a key's place still depends on a job that has ended."""
+        over = [job for job in self.jobs.values() if job.started and job.state.terminal]
+        return any(job.tag + job.share > self._lane(job.new.lane).virtual for job in over)
+
     def _move_clock(self, started: PlainJob) -> None:
         """To the tag of the job that starts and a little further, but not far ahead of it."""
         lane = self._lane(started.new.lane)
