@@ -36,12 +36,6 @@ class Developer:
         self._thread.start()
 
     @property
-    def busy(self) -> bool:
-        """True while something waits or is done."""
-        with self._changed:
-            return self._since is not None or bool(self._work) or bool(self._previews)
-
-    @property
     def alive(self) -> bool:
         """True while the thread runs."""
         return self._thread.is_alive()

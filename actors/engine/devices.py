@@ -103,13 +103,6 @@ def choose_dtype(model: ModelSettings, device: Device) -> torch.dtype:
     return dtype
 
 
-def on_device(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A small tensor of the CPU on the device, without waiting for what the device has to do before."""
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
-
-
 @contextmanager
 def other_stream(device: Device, *used: torch.Tensor) -> Iterator[None]:
     """Work of the calling thread on a CUDA stream of its own, after what the engine's stream was given so far.

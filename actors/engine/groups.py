@@ -81,11 +81,6 @@ class Groups:
         """True while no other key can be opened."""
         return len(self._open) >= self._most
 
-    @property
-    def rows(self) -> int:
-        """All rows of all groups."""
-        return sum(group.size for group in self._open.values())
-
     def get(self, key: BatchKey) -> Group | None:
         """The open group of a key."""
         return self._open.get(key)

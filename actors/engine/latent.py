@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 
@@ -160,7 +160,7 @@ class LatentModel:
 
         embeds, hit = self.embeds.get(name, encode)
         self.observer.embedded(self.name, hit=hit)
-        return {key: _placed(tensor, self.family.device) for key, tensor in embeds.items()}
+        return {key: tensor.to(self.family.device) for key, tensor in embeds.items()}
 
     def _name(self, text: str, adapters: Adapters) -> Hashable:
         """All that decides a text's embeds: the files of the weights and of the adapters, not what they are called."""
@@ -171,7 +171,3 @@ class LatentModel:
             tuple((adapter.path, adapter.file, adapter.revision, weight) for adapter, weight in files),
             text,
         )
-
-
-def _placed(tensor: Any, device: torch.device) -> Any:
-    return tensor.to(device)

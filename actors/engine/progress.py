@@ -19,11 +19,6 @@ class RequestProgress:
         self._tell = tell
         self._told = 0
 
-    @property
-    def told(self) -> int:
-        """The step that was told last."""
-        return self._told
-
     def at(self, share: float) -> None:
         """So much of all evaluations is done: 0…1."""
         step = min(int(self._steps * share + 1e-9), self._steps)

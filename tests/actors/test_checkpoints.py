@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
@@ -21,29 +21,12 @@ from jobstore.errors import OutputNotFoundError
 from jobstore.janitor import Janitor
 from jobstore.job import JobState
 from jobstore.outputs import Outputs
-from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import Lease, Worker
 from safelight.config import RetentionSettings
 from tests.actors.harness import Darkroom, new_job
 from tests.actors.standin import StandInEngine
 from tests.actors.test_solitude import job as job_of
 from tests.engine.conftest import TIMEOUT_S
-
-
-@pytest.fixture
-def standin() -> StandInEngine:
-    """The engine of this room."""
-    return StandInEngine()
-
-
-@pytest.fixture
-async def room(
-    store: PostgresStore, database: str, outputs: Outputs, standin: StandInEngine
-) -> AsyncIterator[Darkroom]:
-    """A darkroom whose engine does what the test says."""
-    room = Darkroom(store, database, outputs, standin.engine, "memory")
-    yield room
-    await room.stop(grace_s=0.1)
 
 
 async def lying(outputs: Outputs, job_id: UUID) -> bytes | None:

@@ -5,35 +5,15 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import AsyncIterator
 from uuid import uuid4
 
-import pytest
 from PIL import Image
 
 from actors.engine.request import Preview as Small
 from actors.previewing import Previewer, encoded
-from jobstore.outputs import Outputs
-from jobstore.postgres.store import PostgresStore
 from tests.actors.harness import Darkroom, GatedProgress
 from tests.actors.standin import StandInEngine
 from tests.engine.conftest import TIMEOUT_S
-
-
-@pytest.fixture
-def standin() -> StandInEngine:
-    """The engine of this room."""
-    return StandInEngine()
-
-
-@pytest.fixture
-async def room(
-    store: PostgresStore, database: str, outputs: Outputs, standin: StandInEngine
-) -> AsyncIterator[Darkroom]:
-    """A darkroom whose engine does what the test says."""
-    room = Darkroom(store, database, outputs, standin.engine, "memory")
-    yield room
-    await room.stop(grace_s=0.1)
 
 
 def small(step: int, *, index: int = 0, size: tuple[int, int] = (64, 48)) -> Small:

@@ -83,9 +83,10 @@ class Family(ABC):
         }
 
     @property
-    @abstractmethod
     def denoiser(self) -> torch.nn.Module:
-        """The transformer or UNet, called with ``Inputs``."""
+        """The transformer, called with ``Inputs``; a family with a UNet has another."""
+        transformer: torch.nn.Module = self.pipeline.transformer
+        return transformer
 
     @property
     @abstractmethod
@@ -96,10 +97,6 @@ class Family(ABC):
     def sampler(self) -> str:
         """The scheduler's name."""
         return type(self._scheduler).__name__.removesuffix("Scheduler")
-
-    def use_scheduler(self, scheduler: Any) -> None:
-        """Sample with copies of this scheduler from now on."""
-        self._scheduler = own_scheduler(scheduler)
 
     def arguments(self, request: RenderRequest) -> dict[str, Any]:
         """What the pipeline's ``__call__`` would be given for the request, and its own defaults of all else.
@@ -224,6 +221,14 @@ class Family(ABC):
             conditions=conditions,
             guidance=guidance,
         )
+
+
+def decoded(vae: Any, grid: torch.Tensor) -> torch.Tensor:
+    """What a VAE with a scale and a shift makes of a grid: [B, 3, height, width]."""
+    pictures: torch.Tensor = vae.decode(grid / vae.config.scaling_factor + vae.config.shift_factor, return_dict=False)[
+        0
+    ]
+    return pictures
 
 
 def stacked(rows: Sequence[LatentRow], name: str) -> torch.Tensor:

@@ -15,6 +15,7 @@ from actors.engine.families.base import (
     Family,
     Inputs,
     LatentRow,
+    decoded,
     latents_of,
     scales_of,
     stacked,
@@ -34,12 +35,6 @@ class Flux(Family):
         """As every family."""
         super().__init__(pipeline, settings, device, dtype)
         self._positions: dict[tuple[int, int, int], dict[str, torch.Tensor]] = {}
-
-    @property
-    def denoiser(self) -> torch.nn.Module:
-        """The transformer."""
-        transformer: torch.nn.Module = self.pipeline.transformer
-        return transformer
 
     @property
     def size_multiple(self) -> int:
@@ -110,11 +105,7 @@ class Flux(Family):
 
     def decode_grid(self, grid: torch.Tensor) -> torch.Tensor:
         """The VAE's decoder."""
-        vae = self.pipeline.vae
-        pictures: torch.Tensor = vae.decode(
-            grid / vae.config.scaling_factor + vae.config.shift_factor, return_dict=False
-        )[0]
-        return pictures
+        return decoded(self.pipeline.vae, grid)
 
     def _ids(self, key: BatchKey, text_length: int) -> dict[str, torch.Tensor]:
         """Positions of patches and tokens, made once for a size: each would wait for the device."""

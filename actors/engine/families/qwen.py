@@ -43,12 +43,6 @@ class QwenImage(Family):
         self._decoding = threading.Lock()  # the VAE, one for video, keeps frames on itself while it decodes
 
     @property
-    def denoiser(self) -> torch.nn.Module:
-        """The transformer."""
-        transformer: torch.nn.Module = self.pipeline.transformer
-        return transformer
-
-    @property
     def size_multiple(self) -> int:
         """The VAE's factor times the patch."""
         return int(self.pipeline.vae_scale_factor) * 2

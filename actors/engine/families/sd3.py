@@ -15,6 +15,7 @@ from actors.engine.families.base import (
     Family,
     Inputs,
     LatentRow,
+    decoded,
     doubled,
     guided_halves,
     latents_of,
@@ -27,12 +28,6 @@ from actors.engine.stepping import BatchKey
 
 class StableDiffusion3(Family):
     """Latents are the VAE's: [B, channels, height / 8, width / 8]."""
-
-    @property
-    def denoiser(self) -> torch.nn.Module:
-        """The transformer."""
-        transformer: torch.nn.Module = self.pipeline.transformer
-        return transformer
 
     @property
     def size_multiple(self) -> int:
@@ -115,8 +110,4 @@ class StableDiffusion3(Family):
 
     def decode_grid(self, grid: torch.Tensor) -> torch.Tensor:
         """The VAE's decoder."""
-        vae = self.pipeline.vae
-        pictures: torch.Tensor = vae.decode(
-            grid / vae.config.scaling_factor + vae.config.shift_factor, return_dict=False
-        )[0]
-        return pictures
+        return decoded(self.pipeline.vae, grid)
