@@ -65,7 +65,8 @@ def _serve(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     ways = {
         "plain pipeline": Apart(servers.one_after_another, options.threads),
         "static batches": Apart(partial(servers.static_batches, options.batch), options.threads),
-        "engine": Apart(partial(servers.continuous, options.batch), options.threads),
+        "engine": Apart(partial(servers.continuous, options.batch, "off"), options.threads),
+        "engine, compiled": Apart(partial(servers.continuous, options.batch, "regional"), options.threads),
     }
     rounds: dict[str, list[servers.Served]] = {name: [] for name in ways}
     task = progress.add_task("serve", total=(options.rounds + 1) * len(ways))

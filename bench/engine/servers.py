@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -73,9 +73,9 @@ def static_batches(most: int) -> Callable[[Trace], Served]:
     return lambda trace: _in_batches(pipeline, trace, most)
 
 
-def continuous(most: int) -> Callable[[Trace], Served]:
+def continuous(most: int, compiled: Literal["off", "regional"]) -> Callable[[Trace], Served]:
     """The engine."""
-    return EngineServer(most).serve
+    return EngineServer(most, compiled=compiled).serve
 
 
 def _in_batches(pipeline: Any, trace: Sequence[Arrival], most: int) -> Served:
@@ -99,8 +99,10 @@ def _in_batches(pipeline: Any, trace: Sequence[Arrival], most: int) -> Served:
 class EngineServer:
     """The engine, loaded and warm."""
 
-    def __init__(self, most: int, observer: Observer | None = None) -> None:
-        settings = EngineSettings(max_batch=most)
+    def __init__(
+        self, most: int, observer: Observer | None = None, *, compiled: Literal["off", "regional"] = "off"
+    ) -> None:
+        settings = EngineSettings(max_batch=most, compile=compiled)
         self._engine = Engine({"scenes": MODEL}, "cpu", settings=settings, observer=observer)
         self._engine.start(warm=["scenes"])
         self._engine.wait_ready(300)

@@ -18,6 +18,9 @@ from actors.engine.stepping import Adapters
 if TYPE_CHECKING:
     from safelight.config import EngineSettings
 
+# Above it a CPU's memory is worth more than the speed: frozen weights are held twice.
+_FROZEN_BYTES = 4_000_000_000
+
 
 def make_passes(
     denoiser: torch.nn.Module,
@@ -39,7 +42,10 @@ def make_passes(
     """
     if streamed:
         return Eager(denoiser)
-    passes: Passes = Regional(denoiser, model) if _compiles(settings, device) else Eager(denoiser)
+    if not _compiles(settings, device):
+        passes: Passes = Eager(denoiser)
+    else:
+        passes = Regional(denoiser, model, frozen=device.kind == "cpu" and use is None and _can_freeze(denoiser))
     if device.kind != "cuda" or settings.graphs == "off" or settings.graphs_mb == 0:
         return passes
     return GraphedPasses(
@@ -53,6 +59,13 @@ def make_passes(
         max_batch=max_batch or settings.max_batch,
         use=use,
     )
+
+
+def _can_freeze(denoiser: torch.nn.Module) -> bool:
+    """Whether packed copies of the weights are affordable and possible: quantised weights are no plain tensors."""
+    weights = list(denoiser.parameters())
+    plain = all(type(weight.data) is torch.Tensor for weight in weights)
+    return plain and sum(weight.nbytes for weight in weights) <= _FROZEN_BYTES
 
 
 def _compiles(settings: EngineSettings, device: Device) -> bool:

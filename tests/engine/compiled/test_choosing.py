@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from actors.engine.compiled.graphs import GraphedPasses
 from actors.engine.compiled.regional import Regional
 from actors.engine.devices import Device
 from actors.engine.passes import Eager, Passes
+from actors.engine.stepping import Adapters
 from safelight.config import EngineSettings
 from tests.engine.compiled.tiny import KEY, Listener, StandIn, flux_inputs, tiny_flux
 
@@ -40,6 +41,22 @@ def test_a_cpu_runs_eager_unless_told() -> None:
     assert isinstance(passes(CPU), Eager)
     assert isinstance(passes(CPU, compile="off"), Eager)
     assert isinstance(passes(CPU, compile="regional"), Regional)
+
+
+def test_weights_are_frozen_where_nothing_changes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU, without adapters, and only where a second copy of them is affordable."""
+
+    def frozen(device: Device, use: Callable[[Adapters], None] | None = None) -> bool:
+        settings = EngineSettings(compile="regional", graphs="off")
+        made = make_passes(tiny_flux(), device, settings, Listener(), "tiny", use=use)
+        assert isinstance(made, Regional)
+        return made.frozen
+
+    assert frozen(CPU)
+    assert not frozen(CPU, use=lambda wanted: None)
+    assert not frozen(CUDA)
+    monkeypatch.setattr(choosing, "_FROZEN_BYTES", 1000)
+    assert not frozen(CPU)
 
 
 def test_cuda_gets_all() -> None:

@@ -57,7 +57,8 @@ def _quiet() -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_compiled_passes_equal_eager_ones() -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+def test_compiled_passes_equal_eager_ones(*, frozen: bool) -> None:
     """To rounding, for one row and for several, at another size too; after warming nothing is compiled any more.
 
     Undone, the denoiser gives the very bits it gave before.
@@ -66,7 +67,7 @@ def test_compiled_passes_equal_eager_ones() -> None:
     eager = Eager(denoiser)
     cases = [(1, 5), (2, 5), (3, 5), (5, 5), (1, 6), (4, 6)]
     expected = [eager.run(flux_inputs(rows, side=side), KEY) for rows, side in cases]
-    passes = Regional(denoiser, "tiny")
+    passes = Regional(denoiser, "tiny", frozen=frozen)
     passes.warm(flux_inputs(1, side=5), KEY, 8)
     warmed = passes.compiles
     assert warmed == 2  # for one row, and for several
