@@ -71,6 +71,8 @@ def resolve(
         max_attempts=settings.worker.max_attempts,
         dimensions=dict(dimensions),
         key_id=key.id if key else None,
+        team=key.team if key else None,
+        customer=key.customer if key else None,
         weight=key.weight if key else 1.0,
         replay=replay,
     )

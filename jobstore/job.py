@@ -149,10 +149,25 @@ class Replay(Struct, frozen=True, kw_only=True):
     renew: bool = False
 
 
+class Route(Struct, frozen=True, kw_only=True):
+    """Another way to render a job, all resolved: what it becomes when the model that was asked for can't."""
+
+    request: JobRequest
+    lane: str
+    batch_key: str
+    fingerprint: str
+    seedless_fingerprint: str
+    price: Decimal
+    rate: Decimal | None = None
+
+
 class NewJob(Struct, frozen=True, kw_only=True):
     """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``.
 
-    ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
+    With a ``rate``, the price of a second of device time, the job is charged what it took, and ``price`` is the most
+    that it is charged. ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
+    ``team`` and ``customer`` are those of the key. ``fallbacks`` are taken in order, each once. ``traceparent`` is
+    the W3C trace context of the request that made the job.
     """
 
     id: UUID
@@ -167,8 +182,18 @@ class NewJob(Struct, frozen=True, kw_only=True):
     max_attempts: int = 3
     dimensions: dict[str, str] = field(default_factory=dict)
     key_id: UUID | None = None
+    team: str | None = None
+    customer: str | None = None
     weight: float = 1.0
     replay: Replay | None = None
+    rate: Decimal | None = None
+    fallbacks: tuple[Route, ...] = ()
+    traceparent: str | None = None
+
+    @property
+    def ceiling(self) -> Decimal:
+        """The most that the job can come to, on whatever route."""
+        return max([self.price, *(route.price for route in self.fallbacks)])
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -178,7 +203,7 @@ class Job(Struct, frozen=True, kw_only=True):
     ``queue_position`` counts from 1, and ``eta_s`` is how many seconds the lane's devices will need for what stands
     before the job (None when no worker serves the lane); both are told for queued jobs alone, and only as far back as a
     store counts. ``expected_s`` is the device time, in seconds, that the job itself was expected to take at the submit.
-    ``gpu_seconds`` is the device time that all its attempts took.
+    ``gpu_seconds`` is the device time that all its attempts took. ``fallbacks`` are the routes it has not taken yet.
     """
 
     id: UUID
@@ -191,6 +216,8 @@ class Job(Struct, frozen=True, kw_only=True):
     cache: CacheOutcome
     leader_id: UUID | None = None
     key_id: UUID | None = None
+    team: str | None = None
+    customer: str | None = None
     dimensions: dict[str, str] = field(default_factory=dict)
     currency: str
     reserved: Decimal = Decimal(0)
@@ -213,6 +240,8 @@ class Job(Struct, frozen=True, kw_only=True):
     start_at: datetime | None = None
     start_by: datetime | None = None
     deadline_at: datetime | None = None
+    fallbacks: tuple[Route, ...] = ()
+    traceparent: str | None = None
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

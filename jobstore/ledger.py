@@ -43,6 +43,8 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     attempt: int
     token: int | None
     key_id: UUID | None
+    team: str | None
+    customer: str | None
     lane: str
     model: str
     device: str

@@ -171,7 +171,11 @@ class LaneCount(Struct, frozen=True, kw_only=True):
 
 
 class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key's public half: the secret itself is never stored, only its hash."""
+    """A key's public half: the secret itself is never stored, only its hash.
+
+    ``models`` are those it may use, by their own names; None for all. ``previous_until`` is how long the secret from
+    before the last rotation counts beside the new one.
+    """
 
     id: UUID
     name: str
@@ -180,6 +184,12 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     created_at: datetime
     revoked_at: datetime | None = None
     weight: float = 1.0
+    team: str | None = None
+    customer: str | None = None
+    scopes: tuple[str, ...] = ("submit", "read")
+    models: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+    previous_until: datetime | None = None
 
 
 class JobStore(Protocol):

@@ -46,10 +46,10 @@ remembered AS (
     ON CONFLICT (fingerprint) DO UPDATE SET pictures = EXCLUDED.pictures, created_at = clock_timestamp()
 ),
 spent AS (
-    INSERT INTO usage (job_id, attempt, token, key_id, lane, model, device, worker_id, outcome, cache, gpu_seconds,
-                       price, charged, currency, dimensions)
-    SELECT done.id, attempts, held.lease_token, key_id, lane, model, %(device)s, held.worker_id, 'succeeded', cache,
-           %(gpu_seconds)s, price, charged, currency, dimensions
+    INSERT INTO usage (job_id, attempt, token, key_id, team, customer, lane, model, device, worker_id, outcome, cache,
+                       gpu_seconds, price, charged, currency, dimensions)
+    SELECT done.id, attempts, held.lease_token, key_id, team, customer, lane, model, %(device)s, held.worker_id,
+           'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions
     FROM done CROSS JOIN held
 ),
 booked AS (

@@ -33,7 +33,8 @@ INSERT_JOB = f"""
 INSERT INTO job (
     id, state, lane, model, batch_key, rank_at, start_tag, share_s, expected_s, request, format, fingerprint,
     seedless_fingerprint, joinable, cache, leader_id, key_id, dimensions, currency, price, reserved, max_attempts,
-    attempts_allowed, start_at, start_by, created_at, started_at, finished_at, deadline_at
+    attempts_allowed, start_at, start_by, created_at, started_at, finished_at, deadline_at, team, customer, quotas,
+    ceiling, rate, fallbacks, traceparent
 )
 SELECT
     %(id)s, CASE WHEN %(state)s = 'queued' AND %(start_at)s::timestamptz > c.now THEN 'scheduled' ELSE %(state)s END,
@@ -43,7 +44,8 @@ SELECT
     %(leader_id)s, %(key_id)s, %(dimensions)s, %(currency)s, %(price)s, %(reserved)s, %(max_attempts)s,
     %(max_attempts)s, %(start_at)s, c.now + make_interval(secs => %(start_deadline_s)s), c.now,
     CASE WHEN %(state)s IN ('running', 'succeeded') THEN c.now END, CASE WHEN %(state)s = 'succeeded' THEN c.now END,
-    c.now + make_interval(secs => %(deadline_s)s)
+    c.now + make_interval(secs => %(deadline_s)s), %(team)s, %(customer)s, %(quotas)s, %(ceiling)s, %(rate)s,
+    %(fallbacks)s, %(traceparent)s
 FROM (SELECT clock_timestamp() AS now) AS c, ({_EXPECTED}) AS e,
      ({START_TAG}) AS p
 ON CONFLICT (fingerprint) WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
@@ -66,7 +68,9 @@ def arguments_of(new: NewJob, columns: Mapping[str, Any]) -> dict[str, Any]:
             "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
             "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
             "max_attempts": new.max_attempts, "start_at": request.start_at, "deadline_s": request.deadline_s,
-            "start_deadline_s": request.start_deadline_s,
+            "start_deadline_s": request.start_deadline_s, "team": new.team, "customer": new.customer, "quotas": [],
+            "ceiling": new.ceiling, "rate": new.rate, "fallbacks": msgspec.to_builtins(new.fallbacks),
+            "traceparent": new.traceparent,
             **columns,
         }
     )  # fmt: skip

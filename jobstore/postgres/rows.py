@@ -57,10 +57,11 @@ ON CONFLICT (key_id, currency) DO UPDATE SET
     reserved = known.reserved + %(reserved)s, charged = known.charged + %(charged)s
 """
 _USAGE = """
-INSERT INTO usage (job_id, attempt, token, key_id, lane, model, device, worker_id, outcome, error_code, cache,
-                   gpu_seconds, price, charged, currency, dimensions)
-VALUES (%(job_id)s, %(attempt)s, %(token)s, %(key_id)s, %(lane)s, %(model)s, %(device)s, %(worker_id)s, %(outcome)s,
-        %(error_code)s, %(cache)s, %(gpu_seconds)s, %(price)s, %(charged)s, %(currency)s, %(dimensions)s)
+INSERT INTO usage (job_id, attempt, token, key_id, team, customer, lane, model, device, worker_id, outcome, error_code,
+                   cache, gpu_seconds, price, charged, currency, dimensions)
+VALUES (%(job_id)s, %(attempt)s, %(token)s, %(key_id)s, %(team)s, %(customer)s, %(lane)s, %(model)s, %(device)s,
+        %(worker_id)s, %(outcome)s, %(error_code)s, %(cache)s, %(gpu_seconds)s, %(price)s, %(charged)s, %(currency)s,
+        %(dimensions)s)
 """
 _PICTURE = """
 INSERT INTO picture (job_id, index, key, seed, width, height, sha256, size_bytes, media_type)

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import msgspec
 
-from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture
+from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture, Route
 from jobstore.ledger import UsageRow
 from jobstore.protocol import RedriveFilter
 
@@ -143,7 +143,8 @@ class Rows(Protocol):
 _COPIED = (
     "id", "lane", "batch_key", "fingerprint", "seedless_fingerprint", "leader_id", "key_id", "dimensions", "currency",
     "attempts", "rescues", "max_attempts", "cancel_requested", "worker_id", "expected_s",
-    "created_at", "started_at", "finished_at", "start_at", "start_by", "deadline_at",
+    "created_at", "started_at", "finished_at", "start_at", "start_by", "deadline_at", "team", "customer",
+    "traceparent",
 )  # fmt: skip
 _AMOUNTS = ("reserved", "charged", "gpu_seconds")
 
@@ -160,6 +161,7 @@ def to_job(
         state=JobState(row["state"]),
         request=msgspec.convert(row["request"], JobRequest),
         cache=CacheOutcome(row["cache"]),
+        fallbacks=msgspec.convert(row["fallbacks"], tuple[Route, ...]) if row["fallbacks"] else (),
         error=None if row["error"] is None else msgspec.convert(row["error"], JobError),
         warnings=tuple(row["warnings"]),
         pictures=tuple(pictures),

@@ -153,7 +153,10 @@ async def _spend(rows: Rows, leader: Row, outcome: Outcome, spent: Spent, error_
 
 def usage_of(lease: Row, job: Row, outcome: Outcome, spent: Spent, error_code: str | None = None) -> Row:
     """The ledger's row of an attempt. ``lease`` is the row that held the lease, ``job`` that whose attempt it was."""
-    copied = {name: job[name] for name in ("key_id", "lane", "model", "price", "charged", "currency", "dimensions")}
+    copied = {
+        name: job[name]
+        for name in ("key_id", "team", "customer", "lane", "model", "price", "charged", "currency", "dimensions")
+    }
     return copied | {
         "job_id": job["id"],
         "attempt": job["attempts"],

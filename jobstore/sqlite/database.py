@@ -23,16 +23,31 @@ from jobstore.shielded import Shielded
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UUIDS = frozenset({"id", "job_id", "key_id", "leader_id", "worker_id"})
+_UUIDS = frozenset({"id", "job_id", "key_id", "leader_id", "worker_id", "quota_id"})
 _INSTANTS = frozenset(
     {
         "at", "created_at", "deadline_at", "doomed_at", "expires_at", "finished_at", "paused_at", "revoked_at",
-        "rung_at", "seen_at", "served_at", "start_at", "start_by", "started_at",
+        "rung_at", "seen_at", "served_at", "start_at", "start_by", "started_at", "starts_at", "previous_until",
     }
 )  # fmt: skip
-_AMOUNTS = frozenset({"price", "reserved", "charged", "gpu_seconds"})
-_JSON = frozenset({"request", "dimensions", "error", "warnings", "pictures", "lanes", "data"})
-_FLAGS = frozenset({"joinable", "followed", "cancel_requested", "admin"})
+_AMOUNTS = frozenset({"price", "reserved", "charged", "gpu_seconds", "ceiling", "rate", "most", "held", "used"})
+_JSON = frozenset(
+    {
+        "request",
+        "dimensions",
+        "error",
+        "warnings",
+        "pictures",
+        "lanes",
+        "data",
+        "quotas",
+        "fallbacks",
+        "scopes",
+        "models",
+        "details",
+    }
+)
+_FLAGS = frozenset({"joinable", "followed", "cancel_requested", "admin", "rolling"})
 
 
 def path_of(url: str) -> Path:

@@ -207,6 +207,8 @@ def _plain(new: NewJob) -> dict[str, Any]:
         "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
         "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
         "max_attempts": new.max_attempts, "attempts_allowed": new.max_attempts, "start_at": request.start_at,
+        "team": new.team, "customer": new.customer, "quotas": [], "ceiling": new.ceiling, "rate": new.rate,
+        "fallbacks": msgspec.to_builtins(new.fallbacks), "traceparent": new.traceparent,
     }  # fmt: skip
 
 
