@@ -17,6 +17,7 @@ from actors.engine.errors import (
 )
 from actors.engine.request import Preview
 from actors.found import find_finish
+from actors.inputs import Inputs, fetch_inputs
 from actors.leases import HeldJob
 from actors.parts import Parts
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
@@ -66,7 +67,8 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
     job = held.lease.job
     name, model = _model_of(parts, job)
     checkpoint = await checkpoints.fetch(parts.settings.worker.max_rescues)
-    request = _request(job, name, await _deadline(parts, held), checkpoint)
+    inputs = await fetch_inputs(parts.outputs, job)
+    request = _request(job, name, await _deadline(parts, held), checkpoint, inputs)
     result = await _wait(parts, held, request, _watch(parts, held, checkpoints))
     check_pictures(name, result)
     _note_render(parts, job, name, result)
@@ -112,7 +114,7 @@ def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:
     return found
 
 
-def _request(job: Job, model: str, deadline: float | None, checkpoint: bytes | None) -> RenderRequest:
+def _request(job: Job, model: str, deadline: float | None, checkpoint: bytes | None, inputs: Inputs) -> RenderRequest:
     request = job.request
     return RenderRequest(
         model=model,
@@ -124,6 +126,9 @@ def _request(job: Job, model: str, deadline: float | None, checkpoint: bytes | N
         guidance=request.guidance,
         seeds=request.seeds,
         adapters=request.adapters,
+        image=inputs.image,
+        mask=inputs.mask,
+        strength=request.strength,
         deadline=deadline,
         checkpoint=checkpoint,
     )

@@ -50,7 +50,10 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RequestView(Struct, frozen=True, kw_only=True):
-    """The request as resolved: no default left open."""
+    """The request as resolved: no default left open.
+
+    ``image`` and ``mask`` are the SHA-256 of the pictures that it began from, as they were brought to its size.
+    """
 
     model: str
     prompt: str
@@ -68,6 +71,9 @@ class RequestView(Struct, frozen=True, kw_only=True):
     start_deadline_s: float | None
     start_at: datetime | None
     previews: int
+    image: str | None
+    mask: str | None
+    strength: float | None
 
 
 class PreviewView(Struct, frozen=True, kw_only=True):

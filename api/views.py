@@ -118,6 +118,9 @@ def _request_view(request: JobRequest) -> RequestView:
         start_deadline_s=request.start_deadline_s,
         start_at=request.start_at,
         previews=request.previews,
+        image=request.image,
+        mask=request.mask,
+        strength=request.strength,
     )
 
 

@@ -14,8 +14,9 @@ def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
     """The fingerprint of a resolved request, and the same without its seed (both SHA-256, hex).
 
     In it: the model's id, revision, variant, dtype, quantization, family and family version, text length, adapters with
-    their weights and what they are, the prompt to the letter, size, steps, guidance, n and seed. Not in it: file
-    format, priority, dimensions, deadline, previews, the name a model goes by.
+    their weights and what they are, the prompt to the letter, size, steps, guidance, n and seed, and the picture and
+    the mask that the render begins from, with its strength. Not in it: file format, priority, dimensions, deadline,
+    previews, the name a model goes by.
     """
     look: dict[str, Any] = {
         "model": model.identity,
@@ -36,6 +37,8 @@ def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
     }
     if model.quantize != "none":  # left out else: pictures that were rendered before there was such a thing stay known
         look["quantize"] = model.quantize
+    if request.image is not None:
+        look |= {"image": request.image, "mask": request.mask, "strength": request.strength}
     return _digest({**look, "seed": request.seed}), _digest(look)
 
 
@@ -55,6 +58,8 @@ def batch_key(request: JobRequest, model: ModelSettings) -> str:
         parts.append(model.quantize)
     if model.traits.negative_prompt and request.guidance is not None and request.guidance <= 1:
         parts.append("unguided")
+    if request.image is not None:
+        parts.append("inpaint" if request.mask is not None else "image")  # through a pipeline of its own
     parts += [f"{name}={weight:g}@{_digest(what)[:12]}" for name, weight, what in _adapters(request, model)]
     return ":".join(parts)
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 
 from jobstore.checkpoints import stale_checkpoints
+from jobstore.inputs import stale_inputs
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from jobstore.retention import DOOMED_GRACE_S, Ages
@@ -40,7 +41,7 @@ class Janitor:
                 _log.warning("purge failed", action="janitor.failed", error=type(error).__name__)
 
     async def clean(self) -> None:
-        """Purge what is past its age now, then delete pictures and checkpoints that are of no use to anybody."""
+        """Purge what is past its age now, then delete pictures, checkpoints and inputs that nobody needs."""
         for _ in range(_ROUNDS):
             purged = await self._store.purge(self._ages, _LIMIT)
             for kind in purged.__struct_fields__:
@@ -50,6 +51,7 @@ class Janitor:
             await asyncio.sleep(_PAUSE_S)
         await self._empty_outputs()
         await self._empty_checkpoints()
+        await self._empty_inputs()
 
     async def _empty_outputs(self) -> None:
         while keys := await self._store.doomed(_LIMIT):
@@ -67,6 +69,13 @@ class Janitor:
             if keys:
                 failed = await self._delete(keys)
                 _log.info("checkpoints deleted", action="janitor.checkpoints", count=len(keys) - len(failed))
+
+    async def _empty_inputs(self) -> None:
+        """Pictures that jobs began from, once those have ended for good."""
+        async for keys in stale_inputs(self._store, self._outputs, DOOMED_GRACE_S):
+            if keys:
+                failed = await self._delete(keys)
+                _log.info("inputs deleted", action="janitor.inputs", count=len(keys) - len(failed))
 
     async def _delete(self, keys: Sequence[str]) -> frozenset[str]:
         """Delete what lies under the keys; those where that failed."""

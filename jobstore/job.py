@@ -70,6 +70,19 @@ class PictureFormat(StrEnum):
         return f"image/{self.value}"
 
 
+class AnswerForm(Struct, frozen=True, kw_only=True):
+    """How a client that waits for pictures, or asks for them later, wants them told. It decides no pixel.
+
+    ``compression`` is the quality of JPEG and WebP files, 0 to 100; None leaves the file as it is. ``quality`` is what
+    the request called the steps. ``keep_s`` is for how many seconds from the end of the job the answer can be had.
+    """
+
+    links: bool = False
+    compression: int | None = None
+    quality: str = "medium"
+    keep_s: int = 3600
+
+
 class JobRequest(Struct, frozen=True, kw_only=True):
     """A request as resolved: every parameter that a render needs, no default left open.
 
@@ -78,6 +91,10 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     by name, each with its weight, sorted by name. ``deadline_s`` bounds the time from submit to the end,
     ``start_deadline_s`` that from submit to the first start, both in seconds. ``previews`` is how many denoising steps
     lie between two previews, 0 for none.
+
+    ``image`` is what the render begins from: the SHA-256 of a PNG file that lies among the job's inputs
+    (``jobstore.inputs``), and ``mask`` that of another, white where the picture is to change. ``strength`` is the share
+    of the steps that are taken from there. ``answer`` is for whoever waits for the pictures.
     """
 
     model: str
@@ -97,6 +114,15 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     start_deadline_s: float | None = None
     start_at: datetime | None = None
     previews: int = 0
+    image: str | None = None
+    mask: str | None = None
+    strength: float | None = None
+    answer: AnswerForm | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The digests of all pictures that the request brings along."""
+        return tuple(digest for digest in (self.image, self.mask) if digest is not None)
 
     @property
     def seeds(self) -> tuple[int, ...]:

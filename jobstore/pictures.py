@@ -81,6 +81,8 @@ def infotext(request: JobRequest, *, seed: int, sampler: str, revision: str, ver
         rest["Sampler"] = sampler
     if request.guidance is not None:
         rest["CFG scale"] = f"{request.guidance:g}"
+    if request.strength is not None:
+        rest["Denoising strength"] = f"{request.strength:g}"
     if request.adapters:
         rest["Adapters"] = " ".join(f"{name}={weight:g}" for name, weight in request.adapters)
     rest |= {"Seed": seed, "Size": f"{request.width}x{request.height}", "Model": request.model}

@@ -10,7 +10,8 @@ class Family:
     """Traits of a model family that decide how a request is resolved.
 
     ``version`` goes into every fingerprint: raise it whenever a change of code changes the pixels.
-    ``size_multiple`` is in pixels: VAE scale factor times patch size.
+    ``size_multiple`` is in pixels: VAE scale factor times patch size. ``takes_images`` tells whether its pipelines
+    begin from a picture too (image to image, inpainting); of a pipeline that nobody knows it can't be told beforehand.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Family:
     guidance: float | None
     size_multiple: int
     negative_prompt: bool
+    takes_images: bool = True
 
 
 FAMILIES: dict[str, Family] = {
@@ -29,7 +31,7 @@ FAMILIES: dict[str, Family] = {
         Family("sdxl", version=1, steps=30, guidance=5.0, size_multiple=8, negative_prompt=True),
         Family("sd3", version=1, steps=28, guidance=7.0, size_multiple=16, negative_prompt=True),
         Family("qwen-image", version=1, steps=50, guidance=4.0, size_multiple=16, negative_prompt=True),
-        Family("auto", version=1, steps=30, guidance=None, size_multiple=16, negative_prompt=True),
+        Family("auto", version=1, steps=30, guidance=None, size_multiple=16, negative_prompt=True, takes_images=False),
     )
 }
 

@@ -26,13 +26,24 @@ class Base(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ServerSettings(Base, frozen=True, kw_only=True):
-    """Where the API listens and how much it takes in."""
+    """Where the API listens and how much it takes in.
+
+    ``sync_wait_s`` is how long an answer is held back until its pictures are there: less than the 60 seconds after
+    which proxies give up. ``public_url`` is where clients find the server, for the links that it hands out; the
+    request's own host else. ``url_lifetime_s`` is how long such a link to a picture counts. ``signing_secret`` signs
+    them: all API processes need the same; where none is set, one is made and kept in the data folder.
+    """
 
     host: str = "127.0.0.1"
     port: Port = 8080
     body_limit_bytes: Annotated[int, Meta(ge=1024)] = 1_000_000
+    upload_limit_bytes: Annotated[int, Meta(ge=1024, le=1_000_000_000)] = 32_000_000
     max_streams: Annotated[int, Meta(ge=1)] = 2_000
     shutdown_grace_s: Positive = 10.0
+    sync_wait_s: Positive = 50.0
+    public_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
+    url_lifetime_s: Annotated[float, Meta(ge=1, le=604_800)] = 3_600.0
+    signing_secret: Annotated[str, Meta(pattern=r"^(\S{32,256})?$")] = ""
 
 
 class WorkerSettings(Base, frozen=True, kw_only=True):
@@ -141,6 +152,17 @@ class RetentionSettings(Base, frozen=True, kw_only=True):
         return {kind: None if limit == "never" else limit * 86_400.0 for kind, limit in days.items()}
 
 
+class QualitySettings(Base, frozen=True, kw_only=True):
+    """Denoising steps of the qualities that OpenAI's clients name: ``[models.NAME.quality]``.
+
+    What is not set comes from the model's usual steps: half of them, these, and twice as many.
+    """
+
+    low: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    medium: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    high: Annotated[int, Meta(ge=1, le=1000)] | None = None
+
+
 class ModelSettings(Base, frozen=True, kw_only=True):
     """One model that the service offers: ``[models.NAME]``.
 
@@ -170,6 +192,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     memory: Literal["auto", "resident", "staged", "grouped"] | None = None  # None: what [engine] says
     max_batch: Annotated[int, Meta(ge=1, le=256)] | None = None
     fps: Annotated[int, Meta(ge=1, le=120)] = 16  # frames a second of a video pipeline
+    quality: QualitySettings = field(default_factory=QualitySettings)
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
