@@ -73,11 +73,12 @@ class PictureFormat(StrEnum):
 class AnswerForm(Struct, frozen=True, kw_only=True):
     """How a client that waits for pictures, or asks for them later, wants them told. It decides no pixel.
 
-    ``compression`` is the quality of JPEG and WebP files, 0 to 100; None leaves the file as it is. ``quality`` is what
-    the request called the steps. ``keep_s`` is for how many seconds from the end of the job the answer can be had.
+    ``format`` and ``compression``, 0 to 100, are what the file is turned into; None leaves it as it is. ``quality`` is
+    what the request called the steps. ``keep_s`` is for how many seconds from the end of the job the answer can be had.
     """
 
     links: bool = False
+    format: PictureFormat | None = None
     compression: int | None = None
     quality: str = "medium"
     keep_s: int = 3600
@@ -94,7 +95,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
 
     ``image`` is what the render begins from: the SHA-256 of a PNG file that lies among the job's inputs
     (``jobstore.inputs``), and ``mask`` that of another, white where the picture is to change. ``strength`` is the share
-    of the steps that are taken from there. ``answer`` is for whoever waits for the pictures.
+    of the steps that are taken from there. ``answer`` is for whoever waits for the pictures. ``fallback_for`` is the
+    model that was asked for, where another takes its place.
     """
 
     model: str
@@ -118,6 +120,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     mask: str | None = None
     strength: float | None = None
     answer: AnswerForm | None = None
+    fallback_for: str | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -143,12 +146,17 @@ class Picture(Struct, frozen=True, kw_only=True):
     media_type: str
 
 
+_WHATEVER_THE_MODEL = frozenset(
+    {"deadline_exceeded", "invalid_request", "content_filtered", "outputs_unavailable", "canceled"}
+)
+
+
 class JobError(Struct, frozen=True, kw_only=True):
     """Why a job did not succeed.
 
     ``code`` is stable and for programs: ``deadline_exceeded``, ``out_of_memory``, ``bad_output``,
     ``model_unavailable``, ``outputs_unavailable``, ``invalid_request``, ``content_filtered``, ``adapter_unusable``,
-    ``render_failed``, ``worker_lost``.
+    ``render_failed``, ``worker_lost``, ``provider_busy``, ``provider_unreachable``, ``provider_refused``.
     ``message`` is for people and holds no secret.
     """
 
@@ -159,6 +167,11 @@ class JobError(Struct, frozen=True, kw_only=True):
     def concerns_render(self) -> bool:
         """True when every job that waits for the same pixels would meet the same error."""
         return self.code != "deadline_exceeded"
+
+    @property
+    def concerns_model(self) -> bool:
+        """True when another model might give what this one could not."""
+        return self.code not in _WHATEVER_THE_MODEL
 
 
 class Replay(Struct, frozen=True, kw_only=True):
@@ -176,7 +189,10 @@ class Replay(Struct, frozen=True, kw_only=True):
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """Another way to render a job, all resolved: what it becomes when the model that was asked for can't."""
+    """Another way to render a job, all resolved: what it becomes when the model that was asked for can't.
+
+    A job that has waited ``wait_s`` seconds in its lane takes the route, where somebody serves that.
+    """
 
     request: JobRequest
     lane: str
@@ -185,6 +201,7 @@ class Route(Struct, frozen=True, kw_only=True):
     seedless_fingerprint: str
     price: Decimal
     rate: Decimal | None = None
+    wait_s: float = 60.0
 
 
 class NewJob(Struct, frozen=True, kw_only=True):
@@ -193,7 +210,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     With a ``rate``, the price of a second of device time, the job is charged what it took, and ``price`` is the most
     that it is charged. ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
     ``team`` and ``customer`` are those of the key. ``fallbacks`` are taken in order, each once. ``traceparent`` is
-    the W3C trace context of the request that made the job.
+    the W3C trace context of the request that made the job. ``warnings`` are told to the user with those of the render.
     """
 
     id: UUID
@@ -215,6 +232,12 @@ class NewJob(Struct, frozen=True, kw_only=True):
     rate: Decimal | None = None
     fallbacks: tuple[Route, ...] = ()
     traceparent: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def lanes(self) -> frozenset[str]:
+        """Those that it may come into."""
+        return frozenset([self.lane, *(route.lane for route in self.fallbacks)])
 
     @property
     def ceiling(self) -> Decimal:

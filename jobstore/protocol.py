@@ -93,9 +93,13 @@ class CachedPictures(Struct, frozen=True, kw_only=True):
 
 
 class Swept(Struct, frozen=True, kw_only=True):
-    """What a sweep changed, and one lane for each bell that should ring."""
+    """What a sweep changed, and one lane for each bell that should ring.
+
+    ``fallbacks`` tells why jobs went to their next route: ``lane_down``, ``lane_full`` or an error's code, one each.
+    """
 
     ring: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
     rescued: int = 0
     dead: int = 0
     expired: int = 0

@@ -21,7 +21,7 @@ TRANSITIONS: dict[JobState, dict[JobState, str]] = {
         _S.SUCCEEDED: "finished under its token",
         _S.FAILED: "an error that a retry would not mend",
         _S.CANCELED: "canceled at a step boundary",
-        _S.QUEUED: "handed back, rescued or retried",
+        _S.QUEUED: "handed back, rescued, retried or sent on",
         _S.SCHEDULED: "retried later",
         _S.DEAD: "attempts or rescues used up",
     },

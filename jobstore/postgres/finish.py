@@ -20,7 +20,7 @@ done AS (
     UPDATE job SET
         state = 'succeeded', lease_token = NULL, worker_id = NULL, error = NULL, finished_at = clock_timestamp(),
         charged = CASE WHEN %(rendered)s THEN job.reserved ELSE 0 END, reserved = 0,
-        gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = %(warnings)s, cache = %(cache)s
+        gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = warnings || %(warnings)s, cache = %(cache)s
     FROM held WHERE job.id = held.id RETURNING job.*
 ),
 told AS (

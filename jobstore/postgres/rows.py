@@ -12,10 +12,10 @@ import msgspec
 from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
-from jobstore.job import NewJob, Picture
-from jobstore.postgres import sweep
+from jobstore.job import JobRequest, NewJob, Picture
+from jobstore.postgres import stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
-from jobstore.postgres.insert import INSERT_JOB, START_TAG, arguments_of
+from jobstore.postgres.insert import EXPECTED, INSERT_JOB, START_TAG, arguments_of, pace_of
 from jobstore.postgres.letters import letters
 from jobstore.protocol import RedriveFilter
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
@@ -208,6 +208,15 @@ class PostgresRows:
 
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         return await sweep.ring_again(self.connection, after_s, limit)
+
+    async def expected_s(self, request: JobRequest) -> float:
+        return float((await sole(self.connection, EXPECTED, pace_of(request)))["expected_s"])
+
+    async def open_lanes(self) -> frozenset[str]:
+        return await stuck.open_lanes(self.connection)
+
+    async def lock_stuck(self, served: Sequence[str], limit: int) -> list[Row]:
+        return await stuck.lock_stuck(self.connection, served, limit)
 
     async def count_tenants(self) -> None:
         await sweep.count_tenants(self.connection)

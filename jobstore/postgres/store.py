@@ -68,7 +68,8 @@ class PostgresStore(RuledStore[PostgresRows]):
         await self._on(check_current)
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        await self._know_lane(new.lane)
+        for lane in new.lanes:
+            await self._know_lane(lane)
         row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
         if row is None:
             row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))

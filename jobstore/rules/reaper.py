@@ -12,6 +12,7 @@ from uuid import UUID
 from jobstore.job import JobError, JobState
 from jobstore.protocol import Lease, Swept
 from jobstore.rules.moves import Columns, end_now, followers_of, give_back, move
+from jobstore.rules.reroute import send_on
 from jobstore.rules.rows import Place, Row, Rows, to_job
 from jobstore.rules.settle import lose, stop
 
@@ -32,14 +33,20 @@ async def take_back(rows: Rows, lease_s: float, max_rescues: int, limit: int) ->
         fate, rung = await _fate(rows, job, max_rescues)
         done[fate] += 1
         ring += rung
-    return Swept(ring=tuple(ring), rescued=done["rescued"], dead=done["dead"], canceled=done["canceled"])
+    return Swept(
+        ring=tuple(ring),
+        fallbacks=(_LOST.code,) * done["sent on"],
+        rescued=done["rescued"],
+        dead=done["dead"],
+        canceled=done["canceled"],
+    )
 
 
 async def _fate(rows: Rows, job: Row, max_rescues: int) -> tuple[str, tuple[str, ...]]:
     if job["cancel_requested"]:
         return "canceled", await stop(rows, job)
     if job["rescues"] + 1 >= max_rescues:
-        jobs = [job, *await followers_of(rows, job)]
+        jobs, ring = await send_on(rows, [job, *await followers_of(rows, job)], _LOST.code, _LOST)
         await move(
             rows,
             jobs,
@@ -48,7 +55,7 @@ async def _fate(rows: Rows, job: Row, max_rescues: int) -> tuple[str, tuple[str,
             also=lambda row: {"rescues": row["rescues"] + 1},
             reason="worker lost",
         )
-        return "dead", ()
+        return ("dead" if job in jobs else "sent on"), ring
     await give_back(rows, job, reason="worker lost", rescues=1)
     return "rescued", (job["lane"],)
 
@@ -118,5 +125,9 @@ def _counted(job: Row) -> Columns:
 
 def together(parts: Sequence[Swept]) -> Swept:
     """The sum of sweeps."""
-    counts = {name: sum(getattr(part, name) for part in parts) for name in Swept.__struct_fields__ if name != "ring"}
-    return Swept(ring=tuple(lane for part in parts for lane in part.ring), **counts)
+    counts = {name: sum(getattr(part, name) for part in parts) for name in Swept.__struct_fields__[2:]}
+    return Swept(
+        ring=tuple(lane for part in parts for lane in part.ring),
+        fallbacks=tuple(cause for part in parts for cause in part.fallbacks),
+        **counts,
+    )

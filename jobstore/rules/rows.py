@@ -133,6 +133,18 @@ class Rows(Protocol):
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         """Note that queued jobs without a bell for ``after_s`` have one now; a lane for each. Not of paused lanes."""
 
+    async def expected_s(self, request: JobRequest) -> float:
+        """Seconds of device time that a request is expected to take, as an insert reckons it."""
+
+    async def open_lanes(self) -> frozenset[str]:
+        """The lanes that a live worker serves and that aren't paused."""
+
+    async def lock_stuck(self, served: Sequence[str], limit: int) -> list[Row]:
+        """Queued jobs with a route to one of these lanes that wait as long as their next route says, oldest first.
+
+        Not of paused lanes, and not those that others hold locked.
+        """
+
     async def count_tenants(self) -> None:
         """Note how many tenants have queued jobs in each lane."""
 

@@ -10,6 +10,7 @@ from jobstore.job import CacheMode, CacheOutcome, JobError, JobState
 from jobstore.ledger import NOTHING_SPENT, Outcome, Spent
 from jobstore.protocol import Finish, Settled
 from jobstore.rules.moves import detach, followers_of, give_back, move, write
+from jobstore.rules.reroute import send_on
 from jobstore.rules.rows import Row, Rows, job_of, to_job
 
 _CLOCKS_S = 1.0  # by how much a worker's idea of a deadline may be early
@@ -57,7 +58,7 @@ async def _give(rows: Rows, jobs: Sequence[Row], result: Finish, spent: Spent, c
         also=lambda job: {
             "charged": job["reserved"] if cache is CacheOutcome.MISS else Decimal(0),
             "gpu_seconds": job["gpu_seconds"] + spent.gpu_seconds,
-            "warnings": list(result.warnings),
+            "warnings": [*job["warnings"], *result.warnings],
             "cache": cache,
         },
         cache=cache,
@@ -86,6 +87,10 @@ async def fail(rows: Rows, token: int, error: JobError, retry_in_s: float | None
     if not error.concerns_render:
         ring, followers = await detach(rows, followers, reason=error.code), []
     jobs = [leader, *followers]
+    over = retry_in_s is None or leader["attempts"] >= leader["attempts_allowed"]
+    if over and error.concerns_model and not leader["cancel_requested"]:
+        jobs, sent = await send_on(rows, jobs, error.code, error)
+        ring = (*ring, *sent)
     if retry_in_s is None:
         await move(rows, jobs, JobState.FAILED, error=error)
     elif leader["attempts"] >= leader["attempts_allowed"]:

@@ -10,7 +10,7 @@ from uuid import UUID
 from jobstore.job import Job, JobError, Replay
 from jobstore.ledger import NOTHING_SPENT, Spent
 from jobstore.protocol import Finish, RedriveFilter, Redriven, Settled, Swept
-from jobstore.rules import reaper, requests, settle
+from jobstore.rules import reaper, requests, reroute, settle
 from jobstore.rules.rows import Row, Rows
 
 T = TypeVar("T")
@@ -50,6 +50,7 @@ class RuledStore(ABC, Generic[R]):
         steps: tuple[Callable[[R], Awaitable[Swept]], ...] = (
             lambda rows: reaper.take_back(rows, lease_s, max_rescues, limit),
             lambda rows: reaper.stage(rows, limit),
+            lambda rows: reroute.leave(rows, limit),
             lambda rows: reaper.ring_again(rows, ring_again_s, limit),
         )
         # A transaction a step: a step that fails takes nothing back of the others.

@@ -9,11 +9,11 @@ from uuid import UUID
 
 import msgspec
 
-from jobstore.job import CacheOutcome, JobState, NewJob, Picture
+from jobstore.job import CacheOutcome, JobRequest, JobState, NewJob, Picture
 from jobstore.protocol import RedriveFilter
 from jobstore.rules.fairness import expected_s
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
-from jobstore.sqlite import sweep
+from jobstore.sqlite import stuck, sweep
 from jobstore.sqlite.database import Database, micros, now
 from jobstore.sqlite.letters import letters
 
@@ -76,16 +76,18 @@ class SqliteRows:
             return None
         if row["state"] == JobState.QUEUED and row["start_at"] is not None and micros(row["start_at"]) > now():
             row["state"] = JobState.SCHEDULED
-        row["expected_s"] = expected_s(new.request, await self._step_s(new))
+        row["expected_s"] = await self.expected_s(new.request)
         row["share_s"] = 0.0 if row["state"] == JobState.SUCCEEDED else row["expected_s"] / new.weight
         row["start_tag"] = await self._start_tag(new.lane, new.key_id)
         row["rank_at"] = row["start_tag"] + (5 - new.request.priority) * new.priority_quantum_s
         await self.database.insert("job", [_timed(row, new)])
         return await self.lock_job(new.id)
 
-    async def _step_s(self, new: NewJob) -> float | None:
+    async def expected_s(self, request: JobRequest) -> float:
+        return expected_s(request, await self._step_s(request))
+
+    async def _step_s(self, request: JobRequest) -> float | None:
         """The pace of the model at the nearest size, by pixels."""
-        request = new.request
         found = await self.database.one(
             "SELECT step_s * :pixels / (width * height) AS step_s FROM pace WHERE model = :model "
             "ORDER BY abs(width * height - :pixels), seen_at DESC LIMIT 1",
@@ -173,6 +175,12 @@ class SqliteRows:
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         return await sweep.ring_again(self.database, after_s, limit)
 
+    async def open_lanes(self) -> frozenset[str]:
+        return await stuck.open_lanes(self.database)
+
+    async def lock_stuck(self, served: Sequence[str], limit: int) -> list[Row]:
+        return await stuck.lock_stuck(self.database, served, limit)
+
     async def count_tenants(self) -> None:
         await sweep.count_tenants(self.database)
 
@@ -208,7 +216,7 @@ def _plain(new: NewJob) -> dict[str, Any]:
         "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
         "max_attempts": new.max_attempts, "attempts_allowed": new.max_attempts, "start_at": request.start_at,
         "team": new.team, "customer": new.customer, "quotas": [], "ceiling": new.ceiling, "rate": new.rate,
-        "fallbacks": msgspec.to_builtins(new.fallbacks), "traceparent": new.traceparent,
+        "fallbacks": msgspec.to_builtins(new.fallbacks), "traceparent": new.traceparent, "warnings": list(new.warnings),
     }  # fmt: skip
 
 

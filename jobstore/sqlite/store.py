@@ -75,7 +75,8 @@ class SqliteStore(RuledStore[SqliteRows]):
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         async def work(rows: SqliteRows) -> Row:
-            await claims.add_lane(self._database, new.lane)
+            for lane in new.lanes:
+                await claims.add_lane(self._database, lane)
             row = await requests.replayed(rows, new) or await requests.accept(rows, new, pictures)
             if row is None:
                 raise LookupError("a fingerprint was taken in the middle of a transaction")
