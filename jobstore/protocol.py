@@ -10,8 +10,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditNote, AuditPage
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
+from jobstore.keys import ALL_KEYS, KeyChange, KeyFilter, NewKey, Scope
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
+from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
 
 
@@ -177,8 +180,9 @@ class LaneCount(Struct, frozen=True, kw_only=True):
 class ApiKey(Struct, frozen=True, kw_only=True):
     """A key's public half: the secret itself is never stored, only its hash.
 
-    ``models`` are those it may use, by their own names; None for all. ``previous_until`` is how long the secret from
-    before the last rotation counts beside the new one.
+    ``scopes`` is all it may do, ``admin`` that the scope of that name is among them. ``models`` are those it may use,
+    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts beside
+    the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
     """
 
     id: UUID
@@ -190,10 +194,27 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     team: str | None = None
     customer: str | None = None
-    scopes: tuple[str, ...] = ("submit", "read")
+    scopes: tuple[Scope, ...] = (Scope.SUBMIT, Scope.READ)
     models: tuple[str, ...] | None = None
     expires_at: datetime | None = None
     previous_until: datetime | None = None
+    peppered: bool = False
+
+    def allows(self, scope: Scope) -> bool:
+        """True where the key has the scope; an admin's has all."""
+        return self.admin or scope in self.scopes
+
+    def may_use(self, model: str) -> bool:
+        """True where the key may use the model of that name (its own, no alias)."""
+        return self.models is None or model in self.models
+
+
+class KeyMatch(Struct, frozen=True, kw_only=True):
+    """A key in force that a secret belongs to. ``left_s`` is how many seconds that secret counts from now on; None
+    where no end is known."""
+
+    key: ApiKey
+    left_s: float | None = None
 
 
 class JobStore(Protocol):
@@ -229,6 +250,10 @@ class JobStore(Protocol):
         ``start_at`` lies ahead) and its price is reserved. Two identical submits at once make one render. A queued
         job comes back with its place in the queue.
 
+        What a job may come to at most (``new.ceiling``) is held in its key's, team's and customer's quotas until it
+        ends; then what it was charged stays. Any number of processes together never take more than a quota allows.
+        Raises QuotaExceededError, and nothing is written.
+
         Under a ``replay`` key that was used before, nothing is written and the first job comes back (its id is not
         ``new.id``). Any number of submits with one key at once make one job. Raises ReplayMismatchError where the
         key was used for another request, ReplayGoneError.
@@ -259,11 +284,14 @@ class JobStore(Protocol):
     async def retry(self, job_id: UUID) -> Settled:
         """Queue a failed or dead job anew, with fresh attempts.
 
-        It takes a place at the end of the queue. Raises JobNotFoundError, IllegalTransitionError.
+        It takes a place at the end of the queue. Raises JobNotFoundError, IllegalTransitionError, QuotaExceededError.
         """
 
     async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
-        """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others."""
+        """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others.
+
+        Those for which a quota has no room are left.
+        """
 
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         """The job's durable events with ``seq > after``, in order."""
@@ -364,6 +392,20 @@ class JobStore(Protocol):
     async def resume_lane(self, name: str) -> tuple[str, ...]:
         """Let the lane's jobs be claimed again; one lane for each bell to ring. Not paused: nothing changes."""
 
+    # Quotas
+
+    async def create_quota(self, quota: Quota) -> Quota:
+        """Keep a quota; it concerns what is submitted from now on. Raises QuotaTakenError."""
+
+    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
+        """Set a quota's limit. Raises QuotaNotFoundError."""
+
+    async def delete_quota(self, quota_id: UUID) -> bool:
+        """Delete a quota and all that was counted for it; False if there is none."""
+
+    async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
+        """The quotas of these owners (None: all of them), oldest first, as they stand."""
+
     # Money
 
     async def balance(self, key_id: UUID, currency: str) -> Balance:
@@ -394,14 +436,42 @@ class JobStore(Protocol):
 
     # Keys
 
-    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
-        """Keep a new key by the hash of its secret. ``weight`` is its share of a lane beside keys of weight 1."""
+    # Each change of a key and its audit entry are one transaction.
 
-    async def find_key(self, secret_hash: str) -> ApiKey | None:
-        """The key with that hash, unless it is revoked."""
+    async def create_key(self, new: NewKey, by: Actor) -> ApiKey:
+        """Keep a new key by the digest of its secret. ``weight`` is its share of a lane beside keys of weight 1."""
 
-    async def list_keys(self) -> tuple[ApiKey, ...]:
-        """All keys, oldest first, the revoked ones too."""
+    async def find_key(self, *hashes: str) -> KeyMatch | None:
+        """The key whose secret has one of these digests: now, or before its last rotation while its grace lasts.
 
-    async def revoke_key(self, key_id: UUID) -> bool:
-        """Revoke; False if there is no such key."""
+        None for a key that is revoked or has expired, as for a digest that nobody knows.
+        """
+
+    async def get_key(self, key_id: UUID) -> ApiKey:
+        """The key, in force or not. Raises KeyNotFoundError."""
+
+    async def list_keys(self, where: KeyFilter = ALL_KEYS) -> tuple[ApiKey, ...]:
+        """The keys of a filter, oldest first, those that count no more too."""
+
+    async def rotate_key(self, key_id: UUID, secret_hash: str, hint: str, by: Actor, *, grace_s: float = 0) -> ApiKey:
+        """Give the key another secret. The one before counts for ``grace_s`` seconds more, any earlier one no more.
+
+        Raises KeyNotFoundError, KeyNotInForceError.
+        """
+
+    async def revoke_key(self, key_id: UUID, by: Actor, *, force: bool = False) -> ApiKey:
+        """Revoke, at once and for good, with the secret before a rotation. Asking again changes nothing.
+
+        Raises KeyNotFoundError; LastAdminError, without ``force``, where no admin key would be left in force.
+        """
+
+    async def change_key(self, key_id: UUID, change: KeyChange, by: Actor, *, force: bool = False) -> ApiKey:
+        """Change what the key may do. Raises KeyNotFoundError, KeyNotInForceError, LastAdminError as above."""
+
+    # The audit log
+
+    async def audit(self, note: AuditNote) -> None:
+        """Write down what somebody did."""
+
+    async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
+        """Audit entries, newest first. Raises ValueError on a cursor that no page gave."""

@@ -19,7 +19,8 @@ WITH held AS MATERIALIZED (
 done AS (
     UPDATE job SET
         state = 'succeeded', lease_token = NULL, worker_id = NULL, error = NULL, finished_at = clock_timestamp(),
-        charged = CASE WHEN %(rendered)s THEN job.reserved ELSE 0 END, reserved = 0,
+        charged = CASE WHEN NOT %(rendered)s THEN 0 ELSE least(job.reserved, job.rate * %(gpu_seconds)s) END,
+        reserved = 0,
         gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = warnings || %(warnings)s, cache = %(cache)s
     FROM held WHERE job.id = held.id RETURNING job.*
 ),
@@ -51,6 +52,13 @@ spent AS (
     SELECT done.id, attempts, held.lease_token, key_id, team, customer, lane, model, %(device)s, held.worker_id,
            'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions
     FROM done CROSS JOIN held
+),
+settled AS (
+    UPDATE quota_slice AS slice SET
+        held = slice.held - CASE entry.kind WHEN 'spend' THEN done.ceiling WHEN 'concurrency' THEN 1 ELSE 0 END,
+        used = slice.used + CASE entry.kind WHEN 'spend' THEN done.charged ELSE 0 END
+    FROM done CROSS JOIN jsonb_to_recordset(done.quotas) AS entry (quota_id uuid, starts_at timestamptz, kind text)
+    WHERE slice.quota_id = entry.quota_id AND slice.starts_at = entry.starts_at
 ),
 booked AS (
     UPDATE balance SET reserved = balance.reserved - held.reserved, charged = balance.charged + done.charged

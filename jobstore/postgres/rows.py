@@ -13,11 +13,13 @@ from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
 from jobstore.job import JobRequest, NewJob, Picture
-from jobstore.postgres import stuck, sweep
+from jobstore.postgres import quotas, stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
 from jobstore.postgres.insert import EXPECTED, INSERT_JOB, START_TAG, arguments_of, pace_of
 from jobstore.postgres.letters import letters
 from jobstore.protocol import RedriveFilter
+from jobstore.quotas import Owner, Quota, Slice
+from jobstore.rules.quotas import QuotaBooking
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
 
 _IN_FLIGHT = """
@@ -75,6 +77,7 @@ class PostgresRows:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._bookings: list[Booking] = []
+        self._quota_bookings: list[QuotaBooking] = []
 
     async def now(self) -> datetime:
         now: datetime = (await sole(self.connection, "SELECT clock_timestamp() AS now", {}))["now"]
@@ -224,8 +227,18 @@ class PostgresRows:
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings
 
+    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
+        return await quotas.lock(self.connection, owners)
+
+    async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
+        return await quotas.slices(self.connection, since)
+
+    def book_quotas(self, bookings: Sequence[QuotaBooking]) -> None:
+        self._quota_bookings += bookings
+
     async def flush(self) -> None:
         """Write the bookings, in the order of their keys: the last locks that a transaction takes."""
+        await quotas.book(self.connection, self._quota_bookings)
         for booking in sorted(self._bookings, key=lambda booking: (booking.key_id, booking.currency)):
             await self.connection.execute(_BOOK, dataclasses.asdict(booking))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
+from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
+from jobstore.keys import ALL_KEYS, KeyFilter
 from jobstore.ledger import Balance, UsageRow
-from jobstore.postgres import claims, lanes, listing, reads, retention, submit
+from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
+from jobstore.postgres.keys import PostgresKeys
 from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
 from jobstore.postgres.transactions import Transactions
@@ -22,6 +26,7 @@ from jobstore.protocol import (
     HeldLease,
     JobFilter,
     JobPage,
+    KeyMatch,
     Lane,
     LaneCount,
     Lease,
@@ -29,7 +34,9 @@ from jobstore.protocol import (
     Settled,
     Worker,
 )
+from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
+from jobstore.rules.keys import KeyedStore, KeyRows
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 
@@ -39,7 +46,7 @@ _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statem
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
-class PostgresStore(RuledStore[PostgresRows]):
+class PostgresStore(RuledStore[PostgresRows], KeyedStore):
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
@@ -70,7 +77,7 @@ class PostgresStore(RuledStore[PostgresRows]):
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         for lane in new.lanes:
             await self._know_lane(lane)
-        row = None if pictures or new.replay else await self._on(lambda c: submit.plainly(c, new))
+        row = None if pictures or not submit.is_plain(new) else await self._on(lambda c: submit.plainly(c, new))
         if row is None:
             row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
         return submit.told(row) or await self.told(row)
@@ -152,6 +159,18 @@ class PostgresStore(RuledStore[PostgresRows]):
     async def resume_lane(self, name: str) -> tuple[str, ...]:
         return await self._on(lambda c: lanes.resume(c, name))
 
+    async def create_quota(self, quota: Quota) -> Quota:
+        return await self._on(lambda c: quotas.add(c, quota))
+
+    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
+        return await self._on(lambda c: quotas.change(c, quota_id, most))
+
+    async def delete_quota(self, quota_id: UUID) -> bool:
+        return await self._on(lambda c: quotas.delete(c, quota_id))
+
+    async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
+        return await self._on(lambda c: quotas.statuses(c, owners))
+
     async def balance(self, key_id: UUID, currency: str) -> Balance:
         return await self._on(lambda c: reads.balance(c, key_id, currency))
 
@@ -179,14 +198,17 @@ class PostgresStore(RuledStore[PostgresRows]):
     async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
         return await self._on(lambda c: retention.pointed_at(c, keys))
 
-    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
-        return await self._on(lambda c: reads.create_key(c, name, secret_hash, hint, admin, weight))
+    async def with_keys(self, work: Callable[[KeyRows], Awaitable[T]]) -> T:
+        return await self.in_transaction(lambda rows: work(PostgresKeys(rows.connection)))
 
-    async def find_key(self, secret_hash: str) -> ApiKey | None:
-        return await self._on(lambda c: reads.find_key(c, secret_hash))
+    async def find_key(self, *hashes: str) -> KeyMatch | None:
+        return await self._on(lambda c: keys.find_key(c, hashes))
 
-    async def list_keys(self) -> tuple[ApiKey, ...]:
-        return await self._on(reads.list_keys)
+    async def get_key(self, key_id: UUID) -> ApiKey:
+        return await self._on(lambda c: keys.get_key(c, key_id))
 
-    async def revoke_key(self, key_id: UUID) -> bool:
-        return await self._on(lambda c: reads.revoke_key(c, key_id))
+    async def list_keys(self, where: KeyFilter = ALL_KEYS) -> tuple[ApiKey, ...]:
+        return await self._on(lambda c: keys.list_keys(c, where))
+
+    async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
+        return await self._on(lambda c: keys.list_audit(c, where))

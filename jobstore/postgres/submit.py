@@ -10,6 +10,7 @@ from jobstore.postgres.insert import INSERT_JOB, arguments_of
 from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
 from jobstore.rules import requests
+from jobstore.rules.quotas import owners_of
 from jobstore.rules.rows import Row, to_job
 
 # The same as ``requests.accept`` for a job that neither is answered nor finds one like it in flight.
@@ -32,6 +33,11 @@ class LostRaceError(Exception):
     """An identical submit came first: the transaction is to be run again."""
 
 
+def is_plain(new: NewJob) -> bool:
+    """True for a job that neither an idempotency key nor a quota may concern."""
+    return new.replay is None and not owners_of(new.key_id, new.team, new.customer)
+
+
 async def plainly(connection: Connection, new: NewJob) -> Row | None:
     """The row of a job that waits by itself; None, and nothing written, where one like it is in flight."""
     joinable = new.request.cache.writes and new.request.start_at is None
@@ -42,8 +48,6 @@ async def plainly(connection: Connection, new: NewJob) -> Row | None:
 async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> Row:
     """The row of a job, or of the one that its idempotency key made before. Raises LostRaceError."""
     row = await requests.replayed(rows, new)
-    if row is None and not pictures:
-        row = await plainly(rows.connection, new)
     if row is None:
         row = await requests.accept(rows, new, pictures)
     if row is None:

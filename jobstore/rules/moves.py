@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from jobstore.job import CacheOutcome, JobError, JobState
+from jobstore.rules.quotas import changes
 from jobstore.rules.rows import NOW, Booking, In, Row, Rows
 from jobstore.states import sources_of
 
@@ -68,7 +69,7 @@ def _moved(
 
 
 async def write(rows: Rows, jobs: Sequence[Row], columns_of: Callable[[Row], Columns]) -> list[Row]:
-    """Set columns of locked jobs, and book what that changes in the balances of their keys; the new rows, in order."""
+    """Set columns of locked jobs, and book what that changes in balances and quotas; the new rows, in order."""
     alike: list[tuple[Columns, list[Row]]] = []
     for job in jobs:
         columns = columns_of(job)
@@ -82,6 +83,7 @@ async def write(rows: Rows, jobs: Sequence[Row], columns_of: Callable[[Row], Col
         for row in await rows.change([job["id"] for job in group], columns):
             changed[row["id"]] = row
     rows.book([booking for job in jobs if (booking := _booking(job, changed[job["id"]])) is not None])
+    rows.book_quotas([booking for job in jobs for booking in changes(job, changed[job["id"]])])
     return [changed[job["id"]] for job in jobs]
 
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
-from jobstore.errors import IllegalTransitionError, JobNotFoundError, ReplayGoneError, ReplayMismatchError
+from jobstore.errors import (
+    IllegalTransitionError,
+    JobNotFoundError,
+    QuotaExceededError,
+    ReplayGoneError,
+    ReplayMismatchError,
+)
 from jobstore.job import CacheOutcome, JobState, NewJob, Picture, Replay
 from jobstore.ledger import Spent
 from jobstore.protocol import Redriven, Settled
+from jobstore.quotas import Owner
 from jobstore.rules.moves import Columns, end_now, followers_of, move, tell, write
+from jobstore.rules.quotas import Admission, Entry, admission, owners_of
 from jobstore.rules.rows import NOW, Booking, Place, Row, Rows, job_of
 from jobstore.rules.settle import usage_of
 
@@ -53,19 +64,29 @@ async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | 
 async def accept(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | None:
     """Insert a job as what it is: answered, joined to a render in flight, or waiting; its row.
 
-    None where an identical submit won the race: then the store runs the transaction again.
+    None where an identical submit won the race: then the store runs the transaction again. Raises QuotaExceededError.
     """
+    owners = owners_of(new.key_id, new.team, new.customer)
+    gate = await admission(rows, owners)
+    entries = gate.admit(new, owners, waits=not pictures)
+    rows.book_quotas(gate.bookings)
+    return await accept_admitted(rows, new, pictures, entries)
+
+
+async def accept_admitted(rows: Rows, new: NewJob, pictures: Sequence[Picture], entries: Sequence[Entry]) -> Row | None:
+    """The same for a job that its quotas have let in already, booked in these slices of them."""
+    booked: Columns = {"quotas": [entry.kept for entry in entries]}
     if pictures:
-        return await _answered(rows, new, pictures)
+        return await _answered(rows, new, pictures, booked)
     leader = None if new.request.start_at else await rows.lock_in_flight(new.fingerprint)
     if leader is not None and new.request.cache.reads:
-        return await _join(rows, new, leader)
+        return await _join(rows, new, leader, booked)
     joinable = new.request.cache.writes and new.request.start_at is None and leader is None
-    return await _accepted(rows, new, {"joinable": joinable, "reserved": new.price})
+    return await _accepted(rows, new, {"joinable": joinable, "reserved": new.price, **booked})
 
 
-async def _answered(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | None:
-    columns = {"state": JobState.SUCCEEDED, "cache": CacheOutcome.HIT, "started_at": NOW, "finished_at": NOW}
+async def _answered(rows: Rows, new: NewJob, pictures: Sequence[Picture], booked: Columns) -> Row | None:
+    columns = {"state": JobState.SUCCEEDED, "cache": CacheOutcome.HIT, "started_at": NOW, "finished_at": NOW, **booked}
     row = await _accepted(rows, new, columns)
     if row is not None:
         await rows.add_pictures([new.id], pictures)
@@ -73,9 +94,10 @@ async def _answered(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row
     return row
 
 
-async def _join(rows: Rows, new: NewJob, leader: Row) -> Row | None:
+async def _join(rows: Rows, new: NewJob, leader: Row, booked: Columns) -> Row | None:
     """Follow ``leader`` (locked). A job whose own place would be further ahead takes the leader there."""
     columns = {
+        **booked,
         "state": leader["state"],
         "cache": CacheOutcome.JOINED,
         "leader_id": leader["id"],
@@ -113,33 +135,52 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
 
 
 async def retry(rows: Rows, job_id: UUID) -> Settled:
-    """Queue a failed or dead job anew. Raises JobNotFoundError, IllegalTransitionError."""
+    """Queue a failed or dead job anew. Raises JobNotFoundError, IllegalTransitionError, QuotaExceededError."""
     row = await _found(rows, job_id)
     state = JobState(row["state"])
     if state not in (JobState.FAILED, JobState.DEAD):
         raise IllegalTransitionError(f"only failed or dead jobs can be retried; this one {_STANDING[state]}")
-    [row] = await _requeue(rows, [row])
+    row = await _requeue(rows, row, await admission(rows, _owners(row)))
     return Settled(job=await job_of(rows, row), ring=(row["lane"],))
 
 
 async def redrive(rows: Rows, ids: Sequence[UUID]) -> Redriven:
-    """Queue these failed or dead jobs anew; what is in another state by now stays as it is."""
+    """Queue these failed or dead jobs anew; those in another state by now, or beyond a quota, stay as they are."""
     found = [row for job_id in ids if (row := await rows.lock_job(job_id)) is not None]
-    queued = await _requeue(rows, [row for row in found if row["state"] in (JobState.FAILED, JobState.DEAD)])
+    letters = [row for row in found if row["state"] in (JobState.FAILED, JobState.DEAD)]
+    gate = await admission(rows, sorted({owner for row in letters for owner in _owners(row)}))
+    queued = []
+    for row in letters:
+        with suppress(QuotaExceededError):  # it stays a dead letter until there is room
+            queued.append(await _requeue(rows, row, gate))
     return Redriven(job_ids=tuple(row["id"] for row in queued), ring=tuple(row["lane"] for row in queued))
 
 
-async def _requeue(rows: Rows, ended: Sequence[Row]) -> list[Row]:
-    """Queue ended jobs at their price, with fresh attempts, in a fresh place. They render for themselves."""
-    queued = []
-    for job in ended:
-        row = await rows.restore(job["id"]) or job
-        place = await rows.place(row)
-        queued += await move(rows, [row], JobState.QUEUED, also=partial(_afresh, place), reason="redriven")
+async def _requeue(rows: Rows, ended: Row, gate: Admission) -> Row:
+    """Queue an ended job at its price, with fresh attempts, in a fresh place; it renders for itself.
+
+    Its quotas are asked again, but for those on submits. Raises QuotaExceededError, nothing changed.
+    """
+    entries = gate.admit(_Ended(ended["currency"], ended["ceiling"]), _owners(ended), waits=True, counts=False)
+    row = await rows.restore(ended["id"]) or ended
+    place = await rows.place(row)
+    [queued] = await move(rows, [row], JobState.QUEUED, also=partial(_afresh, place, entries), reason="redriven")
     return queued
 
 
-def _afresh(place: Place, job: Row) -> Columns:
+def _owners(row: Row) -> list[Owner]:
+    return owners_of(row["key_id"], row["team"], row["customer"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """What an ended job asks of its quotas when it is queued anew."""
+
+    currency: str
+    ceiling: Decimal
+
+
+def _afresh(place: Place, entries: Sequence[Entry], job: Row) -> Columns:
     return {
         "joinable": False,
         "leader_id": None,
@@ -152,6 +193,7 @@ def _afresh(place: Place, job: Row) -> Columns:
         "attempts_allowed": job["attempts"] + job["max_attempts"],
         **dataclasses.asdict(place),
         "reserved": job["price"],
+        "quotas": [entry.kept for entry in entries],
     }
 
 

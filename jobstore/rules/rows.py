@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Any, Protocol
 from uuid import UUID
@@ -14,6 +13,7 @@ import msgspec
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture, Route
 from jobstore.ledger import UsageRow
 from jobstore.protocol import RedriveFilter
+from jobstore.rules.quotas import QuotaRows
 
 Row = dict[str, Any]
 """A row by column: UUID, Decimal, aware datetime, and what is JSON in the database as Python's own."""
@@ -54,15 +54,12 @@ class Booking:
     charged: Decimal
 
 
-class Rows(Protocol):
+class Rows(QuotaRows, Protocol):
     """One transaction of a store. Whatever is read here is locked until the transaction ends.
 
-    A job that joined another is locked after its leader: the order that keeps transactions from blocking each other
-    for good.
+    Idempotency keys are locked before quotas, those before jobs, and a job that joined another after its leader: the
+    order that keeps transactions from blocking each other for good.
     """
-
-    async def now(self) -> datetime:
-        """The store's clock."""
 
     async def lock_job(self, job_id: UUID) -> Row | None:
         """The job's row, after its leader's, wherever it is kept."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState
 from jobstore.ledger import NOTHING_SPENT, Outcome, Spent
@@ -13,6 +13,7 @@ from jobstore.rules.moves import detach, followers_of, give_back, move, write
 from jobstore.rules.reroute import send_on
 from jobstore.rules.rows import Row, Rows, job_of, to_job
 
+_SMALLEST = Decimal("1e-9")
 _CLOCKS_S = 1.0  # by how much a worker's idea of a deadline may be early
 
 
@@ -56,13 +57,22 @@ async def _give(rows: Rows, jobs: Sequence[Row], result: Finish, spent: Spent, c
         jobs,
         JobState.SUCCEEDED,
         also=lambda job: {
-            "charged": job["reserved"] if cache is CacheOutcome.MISS else Decimal(0),
+            "charged": charge(job, spent.gpu_seconds) if cache is CacheOutcome.MISS else Decimal(0),
             "gpu_seconds": job["gpu_seconds"] + spent.gpu_seconds,
             "warnings": [*job["warnings"], *result.warnings],
             "cache": cache,
         },
         cache=cache,
     )
+
+
+def charge(job: Row, gpu_seconds: Decimal) -> Decimal:
+    """What a job is charged for its pictures: its price, or the device time of this attempt, up to its price."""
+    reserved: Decimal = job["reserved"]
+    rate: Decimal | None = job["rate"]
+    if rate is None:
+        return reserved
+    return min(reserved, (rate * gpu_seconds).quantize(_SMALLEST, ROUND_HALF_UP))
 
 
 def remembered(leader: Row, result: Finish) -> bool:

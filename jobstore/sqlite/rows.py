@@ -11,9 +11,11 @@ import msgspec
 
 from jobstore.job import CacheOutcome, JobRequest, JobState, NewJob, Picture
 from jobstore.protocol import RedriveFilter
+from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.fairness import expected_s
+from jobstore.rules.quotas import QuotaBooking
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
-from jobstore.sqlite import stuck, sweep
+from jobstore.sqlite import quotas, stuck, sweep
 from jobstore.sqlite.database import Database, micros, now
 from jobstore.sqlite.letters import letters
 
@@ -33,6 +35,7 @@ class SqliteRows:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._bookings: list[Booking] = []
+        self._quota_bookings: list[QuotaBooking] = []
 
     async def now(self) -> datetime:
         return datetime.fromtimestamp(now() / 1e6, UTC)
@@ -187,8 +190,18 @@ class SqliteRows:
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings
 
+    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
+        return await quotas.lock(self.database, owners)
+
+    async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
+        return await quotas.slices(self.database, since)
+
+    def book_quotas(self, bookings: Sequence[QuotaBooking]) -> None:
+        self._quota_bookings += bookings
+
     async def flush(self) -> None:
         """Write the bookings."""
+        await quotas.book(self.database, self._quota_bookings)
         for booking in self._bookings:
             await self._book(booking)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
+from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
+from jobstore.keys import ALL_KEYS, KeyFilter
 from jobstore.ledger import Balance, UsageRow
 from jobstore.protocol import (
     ApiKey,
@@ -15,25 +18,29 @@ from jobstore.protocol import (
     HeldLease,
     JobFilter,
     JobPage,
+    KeyMatch,
     Lane,
     LaneCount,
     Lease,
     Pace,
     Worker,
 )
+from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
 from jobstore.rules import requests
+from jobstore.rules.keys import KeyedStore, KeyRows
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
-from jobstore.sqlite import claims, lanes, listing, reads, retention
+from jobstore.sqlite import claims, keys, lanes, listing, quotas, reads, retention
 from jobstore.sqlite.database import Database
+from jobstore.sqlite.keys import SqliteKeys
 from jobstore.sqlite.migrate import check_current, migrate
 from jobstore.sqlite.rows import SqliteRows, doom, forget_cached
 
 T = TypeVar("T")
 
 
-class SqliteStore(RuledStore[SqliteRows]):
+class SqliteStore(RuledStore[SqliteRows], KeyedStore):
     """A JobStore in a file, for one machine. ``url`` is ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Several processes of the machine may open it; they write one after another.
@@ -141,6 +148,18 @@ class SqliteStore(RuledStore[SqliteRows]):
     async def resume_lane(self, name: str) -> tuple[str, ...]:
         return await self._write(lambda d: lanes.resume(d, name))
 
+    async def create_quota(self, quota: Quota) -> Quota:
+        return await self._write(lambda d: quotas.add(d, quota))
+
+    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
+        return await self._write(lambda d: quotas.change(d, quota_id, most))
+
+    async def delete_quota(self, quota_id: UUID) -> bool:
+        return await self._write(lambda d: quotas.delete(d, quota_id))
+
+    async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
+        return await self._read(lambda d: quotas.statuses(d, owners))
+
     async def balance(self, key_id: UUID, currency: str) -> Balance:
         return await self._read(lambda d: reads.balance(d, key_id, currency))
 
@@ -162,14 +181,17 @@ class SqliteStore(RuledStore[SqliteRows]):
     async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
         return await self._read(lambda d: retention.pointed_at(d, keys))
 
-    async def create_key(self, name: str, secret_hash: str, hint: str, *, admin: bool, weight: float = 1.0) -> ApiKey:
-        return await self._write(lambda d: reads.create_key(d, name, secret_hash, hint, admin, weight))
+    async def with_keys(self, work: Callable[[KeyRows], Awaitable[T]]) -> T:
+        return await self.in_transaction(lambda rows: work(SqliteKeys(rows.database)))
 
-    async def find_key(self, secret_hash: str) -> ApiKey | None:
-        return await self._read(lambda d: reads.find_key(d, secret_hash))
+    async def find_key(self, *hashes: str) -> KeyMatch | None:
+        return await self._read(lambda d: keys.find_key(d, hashes))
 
-    async def list_keys(self) -> tuple[ApiKey, ...]:
-        return await self._read(reads.list_keys)
+    async def get_key(self, key_id: UUID) -> ApiKey:
+        return await self._read(lambda d: keys.get_key(d, key_id))
 
-    async def revoke_key(self, key_id: UUID) -> bool:
-        return await self._write(lambda d: reads.revoke_key(d, key_id))
+    async def list_keys(self, where: KeyFilter = ALL_KEYS) -> tuple[ApiKey, ...]:
+        return await self._read(lambda d: keys.list_keys(d, where))
+
+    async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
+        return await self._read(lambda d: keys.list_audit(d, where))

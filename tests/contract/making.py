@@ -14,6 +14,7 @@ from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, NewJob, Picture, PictureFormat, Replay
 from jobstore.outputs import picture_key
 from jobstore.protocol import Finish, JobStore, Lease, Pace, Swept, Worker
+from jobstore.quotas import Quota, QuotaKind
 
 PRICE = Decimal("0.002")
 NOTHING = Decimal(0)
@@ -28,6 +29,9 @@ def new_job(
     price: Decimal = PRICE,
     currency: str = "USD",
     key_id: UUID | None = None,
+    team: str | None = None,
+    customer: str | None = None,
+    rate: Decimal | None = None,
     weight: float = 1.0,
     replay: Replay | None = None,
     max_attempts: int = 3,
@@ -56,9 +60,22 @@ def new_job(
         max_attempts=max_attempts,
         dimensions={"team": "a"},
         key_id=key_id,
+        team=team,
+        customer=customer,
+        rate=rate,
         weight=weight,
         replay=replay,
     )
+
+
+def new_quota(owner: str = "ads", most: Decimal | int = 1, kind: str = "spend", **fields: Any) -> Quota:
+    """A quota of a team, of all time and in dollars unless told otherwise."""
+    values: dict[str, Any] = {
+        "id": uuid7(),
+        "owner_kind": "team",
+        "currency": "USD" if kind == "spend" else "",
+    } | fields
+    return Quota(owner=owner, kind=QuotaKind(kind), most=Decimal(most), **values)
 
 
 def new_worker(*lanes: str) -> Worker:

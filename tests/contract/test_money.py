@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobstore.errors import QuotaExceededError
+from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobError, JobState
 from jobstore.protocol import JobFilter, JobStore, Lease
-from tests.contract.making import NOTHING, new_job, new_worker, result, sweep
+from tests.contract.making import NOTHING, new_job, new_quota, new_worker, result, sweep
 
 ACTIONS = ("submit", "claim", "finish", "fail", "retry_later", "cancel", "confirm", "release", "die", "redrive")
 PRICES = st.decimals(min_value=0, max_value=1000, places=9)
@@ -32,6 +35,8 @@ async def _live(store: JobStore, actions: list[str], prices: list[Decimal], chan
     await store.open()
     try:
         lives = Lives(store, prices, chance)
+        for kind, most, period in (("spend", 2000, "1y"), ("concurrency", 6, "total"), ("requests", 1000, "1d")):
+            await store.create_quota(new_quota(lives.lane, most, kind, period=period, rolling=kind == "requests"))
         for action in actions:
             await getattr(lives, action)()
             await lives.check()
@@ -47,7 +52,7 @@ class Lives:
     def __init__(self, store: JobStore, prices: list[Decimal], chance: random.Random) -> None:
         """Nothing is submitted yet."""
         self.store, self.prices, self.chance = store, prices, chance
-        self.lane = f"lane-{random.getrandbits(64):x}"
+        self.lane = f"lane-{uuid7()}"
         self.worker = new_worker(self.lane)
         self.leases: list[Lease] = []
         self.jobs = [new_job(lane=self.lane)][:0]
@@ -55,9 +60,10 @@ class Lives:
     async def submit(self) -> None:
         """One of three pictures, so that jobs join."""
         fingerprint = f"{self.lane}-{self.chance.randrange(3)}"
-        job = new_job(fingerprint, lane=self.lane, price=self.chance.choice(self.prices))
-        self.jobs.append(job)
-        await self.store.submit(job)
+        job = new_job(fingerprint, lane=self.lane, price=self.chance.choice(self.prices), team=self.lane)
+        with suppress(QuotaExceededError):
+            await self.store.submit(job)
+            self.jobs.append(job)
 
     async def claim(self) -> None:
         """Take the next."""
@@ -111,7 +117,8 @@ class Lives:
         """A failed or dead job."""
         ended = [job for job in self.jobs if (await self.store.get(job.id)).state in (JobState.FAILED, JobState.DEAD)]
         if ended:
-            await self.store.retry(self.chance.choice(ended).id)
+            with suppress(QuotaExceededError):
+                await self.store.retry(self.chance.choice(ended).id)
 
     async def end(self) -> None:
         """Everything that has not ended is canceled, running ones by their worker."""
@@ -123,6 +130,8 @@ class Lives:
     async def check(self) -> None:
         """What holds at every moment."""
         prices = {job.id: job.price for job in self.jobs}
+        unfinished, charged = 0, NOTHING
+        held = NOTHING
         page = await self.store.list_jobs(JobFilter(limit=200))
         for job in page.jobs:
             if job.id not in prices:
@@ -133,3 +142,12 @@ class Lives:
             assert job.charged == (prices[job.id] if paid else NOTHING), job
             assert (job.error is not None) == (job.state in (JobState.FAILED, JobState.DEAD)) or not job.state.terminal
             assert bool(job.pictures) == (job.state is JobState.SUCCEEDED)
+            unfinished += not job.state.terminal
+            held += NOTHING if job.state.terminal else prices[job.id]
+            charged += job.charged
+        money, jobs, submits = await self.store.quotas([("team", self.lane)])
+        assert (money.held, money.used) == (held, charged)
+        assert (jobs.held, jobs.used) == (unfinished, 0)
+        assert (submits.held, submits.used) == (0, len(self.jobs))
+        assert money.held + money.used <= money.quota.most
+        assert jobs.held <= jobs.quota.most

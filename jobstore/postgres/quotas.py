@@ -1,0 +1,117 @@
+"""Quotas in PostgreSQL."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+import msgspec
+from psycopg.errors import UniqueViolation
+
+from jobstore.errors import QuotaNotFoundError, QuotaTakenError
+from jobstore.postgres.columns import Connection, every, one, sole
+from jobstore.quotas import Owner, Quota, QuotaStatus, Slice, counted_since
+from jobstore.rules.quotas import QuotaBooking, status_of
+from jobstore.rules.rows import Row, trimmed
+
+_COLUMNS = "id, owner_kind, owner, kind, most, currency, period, rolling, zone, created_at"
+# Not FOR UPDATE: a slice's foreign key takes FOR KEY SHARE, and who settles must not wait for who submits.
+_LOCK = f"""
+SELECT {_COLUMNS} FROM quota
+WHERE (owner_kind, owner) IN (SELECT * FROM unnest(%(kinds)s::text[], %(owners)s::text[])) ORDER BY id FOR NO KEY UPDATE
+"""
+_SLICES = """
+SELECT slice.* FROM unnest(%(ids)s::uuid[], %(since)s::timestamptz[]) AS wanted (quota_id, since)
+JOIN quota_slice AS slice ON slice.quota_id = wanted.quota_id AND slice.starts_at >= wanted.since
+ORDER BY quota_id, starts_at
+"""
+_ADD = """
+INSERT INTO quota_slice AS slice (quota_id, starts_at, held, used)
+SELECT %(quota_id)s, %(starts_at)s, %(held)s, %(used)s
+ON CONFLICT (quota_id, starts_at) DO UPDATE SET held = slice.held + EXCLUDED.held, used = slice.used + EXCLUDED.used
+"""
+_SETTLE = """
+UPDATE quota_slice SET held = held + %(held)s, used = used + %(used)s
+WHERE quota_id = %(quota_id)s AND starts_at = %(starts_at)s
+"""
+_INSERT = f"""
+INSERT INTO quota ({_COLUMNS}) VALUES
+    (%(id)s, %(owner_kind)s, %(owner)s, %(kind)s, %(most)s, %(currency)s, %(period)s, %(rolling)s, %(zone)s,
+     clock_timestamp())
+RETURNING {_COLUMNS}
+"""
+_PURGE = """
+DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (
+    SELECT quota_id, starts_at FROM quota_slice
+    WHERE held = 0 AND starts_at > '1970-01-01' AND starts_at < statement_timestamp() - interval '800 days'
+    LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+"""
+
+
+async def lock(connection: Connection, owners: Sequence[Owner]) -> list[Quota]:
+    """The owners' quotas, locked in the order of their ids."""
+    arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
+    return [_to_quota(row) for row in await every(connection, _LOCK, arguments)]
+
+
+async def slices(connection: Connection, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
+    """The slices of each quota from an instant on."""
+    found: dict[UUID, list[Slice]] = {}
+    for row in await every(connection, _SLICES, {"ids": list(since), "since": list(since.values())}):
+        found.setdefault(row.pop("quota_id"), []).append(Slice(**row))
+    return found
+
+
+async def book(connection: Connection, bookings: Iterable[QuotaBooking]) -> None:
+    """Change slices, in an order that all transactions keep. One of a quota that is gone is passed over."""
+    for booking in sorted(bookings, key=lambda booking: (booking.quota_id, booking.starts_at)):
+        adds = booking.held >= 0 and booking.used >= 0
+        await connection.execute(_ADD if adds else _SETTLE, dataclasses.asdict(booking))
+
+
+async def add(connection: Connection, quota: Quota) -> Quota:
+    """Insert a quota. Raises QuotaTakenError."""
+    try:
+        return _to_quota(await sole(connection, _INSERT, msgspec.structs.asdict(quota)))
+    except UniqueViolation:
+        raise QuotaTakenError(f"there is such a quota already: {quota.label}") from None
+
+
+async def change(connection: Connection, quota_id: UUID, most: Decimal) -> Quota:
+    """Set a quota's limit. Raises QuotaNotFoundError."""
+    query = f"UPDATE quota SET most = %(most)s WHERE id = %(id)s RETURNING {_COLUMNS}"
+    row = await one(connection, query, {"id": quota_id, "most": most})
+    if row is None:
+        raise QuotaNotFoundError(f"no quota {quota_id}")
+    return _to_quota(row)
+
+
+async def delete(connection: Connection, quota_id: UUID) -> bool:
+    """Delete a quota and all that was counted for it; False if there is none."""
+    cursor = await connection.execute("DELETE FROM quota WHERE id = %s", [quota_id])
+    return cursor.rowcount > 0
+
+
+async def statuses(connection: Connection, owners: Sequence[Owner] | None) -> tuple[QuotaStatus, ...]:
+    """The quotas of these owners (None: all), oldest first, as they stand."""
+    query, arguments = f"SELECT {_COLUMNS} FROM quota", dict[str, object]()
+    if owners is not None:
+        query += " WHERE (owner_kind, owner) IN (SELECT * FROM unnest(%(kinds)s::text[], %(owners)s::text[]))"
+        arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
+    quotas = [_to_quota(row) for row in await every(connection, f"{query} ORDER BY created_at, id", arguments)]
+    now: datetime = (await sole(connection, "SELECT clock_timestamp() AS now", {}))["now"]
+    found = await slices(connection, {quota.id: counted_since(quota, now) for quota in quotas})
+    return tuple(status_of(quota, found.get(quota.id, ()), now) for quota in quotas)
+
+
+async def purge(connection: Connection, limit: int) -> int:
+    """Delete slices that no window looks back to; how many."""
+    return (await connection.execute(_PURGE, {"limit": limit})).rowcount
+
+
+def _to_quota(row: Row) -> Quota:
+    return msgspec.convert(row | {"most": trimmed(row["most"])}, Quota)

@@ -1,0 +1,223 @@
+"""Quotas inside a transaction: who may submit, and what a job holds and uses up as it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Protocol
+from uuid import UUID
+
+from jobstore.errors import QuotaExceededError
+from jobstore.job import JobState
+from jobstore.quotas import (
+    EPOCH,
+    Owner,
+    Quota,
+    QuotaKind,
+    QuotaStatus,
+    Slice,
+    counted_since,
+    leaves_at,
+    slice_start,
+    window_end,
+)
+
+Row = dict[str, Any]
+_NOTHING = Decimal(0)
+_ONE = Decimal(1)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaBooking:
+    """What changes in a slice of a quota."""
+
+    quota_id: UUID
+    starts_at: datetime
+    held: Decimal
+    used: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A slice of a quota that a job is booked in; a job's row keeps it as JSON."""
+
+    quota_id: UUID
+    starts_at: datetime
+    kind: QuotaKind
+
+    @classmethod
+    def of(cls, kept: Mapping[str, str]) -> Entry:
+        """From what the row keeps."""
+        starts_at = datetime.fromisoformat(kept["starts_at"])
+        return cls(UUID(kept["quota_id"]), starts_at, QuotaKind(kept["kind"]))
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """As the row keeps it."""
+        return {"quota_id": str(self.quota_id), "starts_at": self.starts_at.isoformat(), "kind": self.kind.value}
+
+
+class Claimant(Protocol):
+    """Whatever wants to be booked: a new job, or one that is queued anew."""
+
+    @property
+    def currency(self) -> str:
+        """Of its ceiling."""
+
+    @property
+    def ceiling(self) -> Decimal:
+        """The most that it can come to."""
+
+
+def owners_of(key_id: UUID | None, team: str | None, customer: str | None) -> list[Owner]:
+    """Whose quotas count for a job."""
+    owners: list[Owner] = []
+    if key_id is not None:
+        owners.append(("key", str(key_id)))
+    if team is not None:
+        owners.append(("team", team))
+    if customer is not None:
+        owners.append(("customer", customer))
+    return owners
+
+
+class Admission:
+    """Decides one submit after the other on what the quotas held when they were locked, and books as it goes.
+
+    Whoever holds the quotas' locks is alone to add to them; others only settle meanwhile, which never adds to what is
+    taken (a job is charged at most what it holds).
+    """
+
+    def __init__(self, quotas: Iterable[Quota], slices: Mapping[UUID, Sequence[Slice]], now: datetime) -> None:
+        """``slices`` are those of each quota that count ``now``."""
+        self._now = now
+        self._quotas: dict[Owner, list[Quota]] = {}
+        for quota in quotas:
+            self._quotas.setdefault((quota.owner_kind, quota.owner), []).append(quota)
+        self._slices = {quota_id: list(found) for quota_id, found in slices.items()}
+        self._taken = {quota_id: sum((piece.taken for piece in found), _NOTHING) for quota_id, found in slices.items()}
+        self._booked: dict[tuple[UUID, datetime], QuotaBooking] = {}
+
+    @property
+    def bookings(self) -> list[QuotaBooking]:
+        """What has been booked so far, a row a slice."""
+        return list(self._booked.values())
+
+    def admit(self, job: Claimant, owners: Sequence[Owner], *, waits: bool, counts: bool = True) -> list[Entry]:
+        """Book the job with all quotas of its owners; where it is booked. Raises QuotaExceededError, nothing booked.
+
+        ``waits`` is False for a job that is answered at once, and so holds nothing; ``counts`` is False for one that
+        was submitted before.
+        """
+        wanted = [
+            (quota, amount)
+            for owner in owners
+            for quota in self._quotas.get(owner, ())
+            if (amount := _amount(quota, job, waits=waits, counts=counts)) is not None
+        ]
+        # What no waiting mends is said first.
+        for quota, amount in sorted(wanted, key=lambda pair: pair[0].kind is not QuotaKind.SPEND):
+            if amount and self._taken.get(quota.id, _NOTHING) + amount > quota.most:
+                raise QuotaExceededError(self._status(quota), amount, self._room_at(quota, amount))
+        entries = []
+        for quota, amount in wanted:
+            entry = Entry(quota.id, slice_start(quota, self._now), quota.kind)
+            self._book(entry, amount)
+            entries.append(entry)
+        return entries
+
+    def _book(self, entry: Entry, amount: Decimal) -> None:
+        self._taken[entry.quota_id] = self._taken.get(entry.quota_id, _NOTHING) + amount
+        place = (entry.quota_id, entry.starts_at)
+        before = self._booked.get(place, QuotaBooking(*place, _NOTHING, _NOTHING))
+        used = amount if entry.kind is QuotaKind.REQUESTS else _NOTHING
+        self._booked[place] = QuotaBooking(*place, before.held + amount - used, before.used + used)
+
+    def _status(self, quota: Quota) -> QuotaStatus:
+        return status_of(quota, self._slices.get(quota.id, ()), self._now)
+
+    def _room_at(self, quota: Quota, amount: Decimal) -> datetime | None:
+        """When there is room for so much if nothing else comes; None where no passing of time makes any."""
+        if amount > quota.most or quota.period == "total":
+            return None
+        if not quota.rolling:
+            return window_end(quota, self._now)
+        excess = self._taken[quota.id] + amount - quota.most
+        for piece in sorted(self._slices.get(quota.id, ()), key=lambda piece: piece.starts_at):
+            excess -= piece.taken
+            if excess <= 0:
+                return leaves_at(quota, piece.starts_at)
+        return window_end(quota, self._now)
+
+
+def _amount(quota: Quota, job: Claimant, *, waits: bool, counts: bool) -> Decimal | None:
+    """What the job takes of a quota; None where the quota doesn't concern it."""
+    if quota.kind is QuotaKind.REQUESTS:
+        return _ONE if counts else None
+    if not waits:
+        return None
+    if quota.kind is QuotaKind.CONCURRENCY:
+        return _ONE
+    return job.ceiling if quota.currency == job.currency else None
+
+
+def status_of(quota: Quota, slices: Iterable[Slice], now: datetime) -> QuotaStatus:
+    """How a quota stands, from the slices that count now."""
+    counted = list(slices)
+    return QuotaStatus(
+        quota=quota,
+        held=sum((piece.held for piece in counted), _NOTHING),
+        used=sum((piece.used for piece in counted), _NOTHING),
+        ends_at=window_end(quota, now),
+    )
+
+
+def changes(before: Row, after: Row) -> list[QuotaBooking]:
+    """What a job's change from one row to the other does to its quotas."""
+    if not before["quotas"] and not after["quotas"]:
+        return []
+    sums: dict[tuple[UUID, datetime], tuple[Decimal, Decimal]] = {}
+    for row, sign in ((before, -1), (after, 1)):
+        for entry in map(Entry.of, row["quotas"]):
+            held, used = _taken_by(row, entry)
+            place = (entry.quota_id, entry.starts_at)
+            known = sums.get(place, (_NOTHING, _NOTHING))
+            sums[place] = (known[0] + sign * held, known[1] + sign * used)
+    return [QuotaBooking(*place, *amounts) for place, amounts in sums.items() if any(amounts)]
+
+
+def _taken_by(row: Row, entry: Entry) -> tuple[Decimal, Decimal]:
+    """What a job holds and has used up of a slice, as its row stands. Submits are counted once, when they come."""
+    unfinished = not JobState(row["state"]).terminal
+    if entry.kind is QuotaKind.SPEND:
+        return (row["ceiling"] if unfinished else _NOTHING), row["charged"]
+    if entry.kind is QuotaKind.CONCURRENCY:
+        return (_ONE if unfinished else _NOTHING), _NOTHING
+    return _NOTHING, _NOTHING
+
+
+class QuotaRows(Protocol):
+    """What a store must be able to do with quotas inside a transaction."""
+
+    async def now(self) -> datetime:
+        """The store's clock."""
+
+    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
+        """The quotas of these owners, locked in the order of their ids against all others that would add to them."""
+
+    async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
+        """The slices of each quota from an instant on."""
+
+    def book_quotas(self, bookings: Sequence[QuotaBooking]) -> None:
+        """Change slices at the end of the transaction, in an order that all transactions keep."""
+
+
+async def admission(rows: QuotaRows, owners: Sequence[Owner]) -> Admission:
+    """An admission for jobs of these owners. To be asked for before any job is locked."""
+    quotas = await rows.lock_quotas(owners) if owners else []
+    if not quotas:
+        return Admission((), {}, EPOCH)
+    now = await rows.now()
+    return Admission(quotas, await rows.slices({quota.id: counted_since(quota, now) for quota in quotas}), now)
