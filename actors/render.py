@@ -16,9 +16,10 @@ from actors.rendering import render_job
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler
 from actors.solitude import Solitude
 from actors.storing import discard_pictures
+from actors.tracing import attempt_span, note_outcome, trace_wait
 from jobstore.job import Job, JobError
 from jobstore.protocol import Lease, Settled
-from safelight.telemetry import get_logger
+from safelight.telemetry import get_logger, traces
 from safelight.telemetry.metrics import BELLS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
 
 _log = get_logger(__name__)
@@ -68,7 +69,8 @@ class RenderActor:
                 held = self._leases.hold(lease, claimed_at)
                 if on_claim is not None:
                     on_claim()
-                with bound_contextvars(job_id=str(lease.job.id)):
+                with bound_contextvars(job_id=str(lease.job.id)), attempt_span(lease, worker):
+                    await trace_wait(self._parts.store, lease.job)
                     await self._bring_to_end(held)
                 return True
 
@@ -100,7 +102,9 @@ class RenderActor:
             self._leases.drop(held)
 
     async def _settle(self, held: HeldJob, outcome: Outcome, checkpoints: Checkpointer) -> None:
-        settled = None if held.lost else await self._settler.settle(held, outcome)
+        with traces.span("settle"):
+            settled = None if held.lost else await self._settler.settle(held, outcome)
+        note_outcome(traces.current(), outcome, settled.job.state if settled else None)
         if settled is not None:
             _note_end(held, settled)
             if settled.job.state.terminal or _spoilt(outcome):
@@ -124,7 +128,7 @@ def _spoilt(outcome: Outcome) -> bool:
 
 
 def _note_start(job: Job) -> None:
-    _log.info("job claimed", action="render.claimed", model=job.request.model, attempt=job.attempts)
+    _log.info("job claimed", action="render.claimed", model=job.request.model, attempt=job.attempts, **_whose(job))
     if job.started_at is not None:
         waited = (job.started_at - job.created_at).total_seconds()
         QUEUE_WAIT_SECONDS.labels(job.request.model).observe(max(waited, 0.0))
@@ -141,4 +145,10 @@ def _note_end(held: HeldJob, settled: Settled) -> None:
         state=job.state.value,
         error=job.error.code if job.error else None,
         seconds=round(seconds, 3),
+        **_whose(job),
     )
+
+
+def _whose(job: Job) -> dict[str, object]:
+    """Whose job it is, for the log."""
+    return {"key_id": str(job.key_id) if job.key_id else None, "dimensions": job.dimensions}

@@ -22,13 +22,14 @@ from actors.leases import HeldJob
 from actors.parts import Parts
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
+from actors.tracing import denoising
 from jobstore.fingerprint import batch_key
 from jobstore.job import Job, JobError, JobState
 from jobstore.ledger import Spent
 from jobstore.live import Progress
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings
-from safelight.telemetry import get_logger
+from safelight.telemetry import get_logger, traces
 from safelight.telemetry.metrics import DEVICE_SECONDS, STEPS
 
 _log = get_logger(__name__)
@@ -69,12 +70,17 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
     checkpoint = await checkpoints.fetch(parts.settings.worker.max_rescues)
     inputs = await fetch_inputs(parts.outputs, job)
     request = _request(job, name, await _deadline(parts, held), checkpoint, inputs)
-    result = await _wait(parts, held, request, _watch(parts, held, checkpoints))
+    with denoising(request.steps) as engine:
+        result = await _wait(parts, held, request, engine.watched(_watch(parts, held, checkpoints)))
+        engine.note(result)
     check_pictures(name, result)
     _note_render(parts, job, name, result)
     metadata = parts.settings.jobs.picture_metadata
     try:
-        pictures = await store_pictures(parts.outputs, held.lease, result, revision=model.revision, metadata=metadata)
+        with traces.span("store pictures"):
+            pictures = await store_pictures(
+                parts.outputs, held.lease, result, revision=model.revision, metadata=metadata
+            )
     except OutputsUnavailableError as error:
         error.spent = Spent(gpu_seconds=_decimal(result.device_seconds), device=result.device)
         raise

@@ -1,4 +1,4 @@
-"""What goes around every request: its id, security headers, one line in the access log, and one sample."""
+"""What goes around every request: its id, security headers, its span, one line in the access log, and one sample."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from litestar import Litestar
 from litestar.datastructures import MutableScopeHeaders
 from litestar.types import HTTPScope, Message, Scope, Send
 
+from api.tracing import note_answer, request_span
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import REQUEST_SECONDS
+from safelight.telemetry.traces import Span
 
 _log = get_logger("api.access")
 
@@ -41,20 +43,24 @@ class Application(Litestar):
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        seen = _Seen(scope, send, request_id)
-        try:
-            await super().__call__(scope, receive, seen.send)
-        finally:
-            seen.report()
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        with request_span(scope, method, request_id) as span:
+            seen = _Seen(scope, send, request_id, method, span)
+            try:
+                await super().__call__(scope, receive, seen.send)
+            finally:
+                seen.report()
 
 
 class _Seen:
     """Looks at what is sent, and adds the headers."""
 
-    def __init__(self, scope: HTTPScope, send: Send, request_id: str) -> None:
+    def __init__(self, scope: HTTPScope, send: Send, request_id: str, method: str, span: Span) -> None:
         self._scope = scope
         self._send = send
         self._request_id = request_id
+        self._method = method
+        self._span = span
         self._start = time.perf_counter()
         self._status = 0
 
@@ -63,6 +69,8 @@ class _Seen:
             self._status = message["status"]
             headers = MutableScopeHeaders.from_message(message)
             headers["x-request-id"] = self._request_id
+            if self._span.recorded:
+                headers["x-trace-id"] = self._span.trace_id
             for name, value in _SECURITY.items():
                 headers.setdefault(name, value)
             headers.setdefault("Content-Security-Policy", _NO_CONTENT_POLICY)
@@ -70,13 +78,13 @@ class _Seen:
 
     def report(self) -> None:
         seconds = time.perf_counter() - self._start
-        method = self._scope["method"] if self._scope["method"] in _METHODS else "other"
-        route = str(self._scope.get("path_template") or "none")
-        REQUEST_SECONDS.labels(method, route, str(self._status)).observe(seconds)
+        route = str(self._scope.get("path_template") or "")
+        note_answer(self._span, self._method, route or None, self._status)
+        REQUEST_SECONDS.labels(self._method, route or "none", str(self._status)).observe(seconds)
         _log.info(
             "request answered",
             action="api.request",
-            method=method,
+            method=self._method,
             path=self._scope["path"][:200],
             status=self._status,
             duration_ms=round(seconds * 1000, 1),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from api.resolve import with_seed
 from api.services import Services
+from api.tracing import note_job, submit_span
 from jobstore.cached import find_pictures
 from jobstore.job import CacheMode, Job, JobState, NewJob, Picture, Replay
 from safelight.telemetry import get_logger
@@ -27,6 +30,14 @@ async def accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accept
     What adds nothing to the queue, a repeat or a hit, is answered whatever waits there. Raises ProblemError where there
     is no room for the rest, ReplayMismatchError, ReplayGoneError.
     """
+    with submit_span(new) as span:
+        new = msgspec.structs.replace(new, traceparent=span.traceparent)
+        accepted = await _accept(services, new, seed_drawn=seed_drawn)
+        note_job(span, accepted.job, replayed=accepted.replayed)
+        return accepted
+
+
+async def _accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accepted:
     replay = new.replay
     if replay is not None and not replay.renew:
         known = await services.store.find_replay(new.key_id, replay)
@@ -39,7 +50,16 @@ async def accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accept
     if job.state is JobState.QUEUED:
         services.ring([job.lane])  # for a joined one too: a claim may have passed its leader by while it was joined
     JOBS_SUBMITTED.labels(job.request.model, job.cache.value).inc()
-    _log.info("job accepted", action="jobs.accepted", job_id=str(job.id), state=job.state.value, cache=job.cache.value)
+    _log.info(
+        "job accepted",
+        action="jobs.accepted",
+        job_id=str(job.id),
+        state=job.state.value,
+        cache=job.cache.value,
+        model=job.request.model,
+        key_id=str(job.key_id) if job.key_id else None,
+        dimensions=job.dimensions,
+    )
     return Accepted(job)
 
 

@@ -2,6 +2,7 @@
 
 from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
+from safelight.config.keys import KeySettings
 from safelight.config.load import load_settings
 from safelight.config.settings import (
     AdapterSettings,
@@ -15,6 +16,7 @@ from safelight.config.settings import (
     Settings,
     WorkerSettings,
 )
+from safelight.config.telemetry import TelemetrySettings
 
 __all__ = [
     "FAMILIES",
@@ -23,12 +25,14 @@ __all__ = [
     "EngineSettings",
     "Family",
     "JobSettings",
+    "KeySettings",
     "LimitSettings",
     "LogSettings",
     "ModelSettings",
     "RetentionSettings",
     "ServerSettings",
     "Settings",
+    "TelemetrySettings",
     "WorkerSettings",
     "load_settings",
 ]

@@ -6,9 +6,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
+from safelight.config.keys import KeySettings
+from safelight.config.telemetry import TelemetrySettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
@@ -19,10 +22,6 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
 Count = Annotated[int, Meta(ge=1)]
 Days = Annotated[float, Meta(gt=0, le=36_500)] | Literal["never"]
-
-
-class Base(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the settings: immutable, and a key it doesn't know is an error that names it."""
 
 
 class ServerSettings(Base, frozen=True, kw_only=True):
@@ -271,6 +270,8 @@ class Settings(Base, frozen=True, kw_only=True):
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    keys: KeySettings = field(default_factory=KeySettings)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     models: dict[Name, ModelSettings] = field(default_factory=dict)
 
     @property

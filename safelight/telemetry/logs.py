@@ -1,7 +1,8 @@
 """Logs: one JSON object a line on standard error, with the ids of whatever is at hand bound to it.
 
 Each line has a stable ``action`` (what happened, for programs) besides ``event`` (the same for people). Bind ids with
-``structlog.contextvars.bound_contextvars(request_id=…, job_id=…, worker_id=…, device=…)``.
+``structlog.contextvars.bound_contextvars(request_id=…, job_id=…, worker_id=…, device=…)``. Those of the trace under way
+come by themselves.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import Any, cast
 import structlog
 
 from safelight.config import LogSettings
-
-_SECRET_KEYS = frozenset({"authorization", "api_key", "key", "secret", "token_secret", "password", "x-api-key"})
+from safelight.telemetry.libraries import Unquoting, route_libraries
+from safelight.telemetry.secrecy import is_secret
+from safelight.telemetry.traces import current
 
 # Without locals: they hold keys and prompts.
 _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False))
@@ -24,6 +26,7 @@ def configure_logging(settings: LogSettings) -> None:
     """Route structlog and the standard library's loggers to standard error, in one format."""
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _trace,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -40,6 +43,8 @@ def configure_logging(settings: LogSettings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_renderers(settings.format == "json"))
     )
+    handler.addFilter(Unquoting())
+    route_libraries()
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.level.upper())
@@ -62,8 +67,17 @@ def _renderers(as_json: bool) -> list[structlog.types.Processor]:
     return [*first, _TRACEBACKS, last] if as_json else [*first, last]
 
 
+def _trace(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    span = current()
+    if span.trace_id:
+        event["trace_id"], event["span_id"] = span.trace_id, span.span_id
+    return event
+
+
 def _redact(_logger: Any, _method: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
-    for name in event:
-        if name.lower() in _SECRET_KEYS:
+    for name, value in event.items():
+        if is_secret(name):
             event[name] = "[redacted]"
+        elif isinstance(value, dict):
+            event[name] = {inner: "[redacted]" if is_secret(str(inner)) else own for inner, own in value.items()}
     return event

@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from safelight.cli.app import app
+from safelight.config.base import Base
 from safelight.config.settings import (
-    Base,
     EngineSettings,
     JobSettings,
     LimitSettings,
@@ -23,6 +23,7 @@ from safelight.config.settings import (
     Settings,
     WorkerSettings,
 )
+from safelight.config.telemetry import TelemetrySettings
 from tests.e2e.processes import REPOSITORY
 
 SETTINGS = (REPOSITORY / "docs/settings.md").read_text()
@@ -37,6 +38,7 @@ TABLES: dict[str, type[Base]] = {
     "`[retention]`": RetentionSettings,
     "`[models.NAME]`": ModelSettings,
     "`[log]`": LogSettings,
+    "`[telemetry]`": TelemetrySettings,
 }
 
 
@@ -51,7 +53,7 @@ def section(page: str, title: str) -> str:
 def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -> None:
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
-    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "models"}
+    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "telemetry", "models"}
     own = [name for name in table.__struct_fields__ if table is not Settings or name not in tables]
     assert written == own
 

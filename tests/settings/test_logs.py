@@ -69,3 +69,26 @@ def test_trouble_that_lasts_is_told_now_and_then() -> None:
 def test_pika_does_not_log_what_it_raises() -> None:
     """A broker that is away would fill the log ten times a second."""
     assert lines_of('import logging\nlogging.getLogger("pika.adapters.x").error("refused")') == []
+
+
+def test_libraries_write_no_lines_of_their_own() -> None:
+    """Those that bring a handler with them, too; warnings as well; and none quotes a prompt."""
+    lines = lines_of(
+        "import logging, sys, warnings\n"
+        'library = logging.getLogger("transformers")\n'
+        "library.addHandler(logging.StreamHandler())\n"
+        "library.propagate = False\n"
+        'logging.getLogger("transformers.models").warning("The following part of your input was truncated because "\n'
+        "    \"CLIP can only handle sequences up to 77 tokens: ['a secret\\nstar']\")\n"
+        'logging.getLogger("uvicorn.error").warning("slow %s", "request")\n'
+        'warnings.warn("an old way")\n'
+    )
+    assert [line["logger"] for line in lines] == ["transformers.models", "uvicorn.error", "py.warnings"]
+    assert lines[0]["event"].endswith("up to 77 tokens")
+    assert lines[1]["event"] == "slow request"
+
+
+def test_a_secret_among_dimensions_is_redacted() -> None:
+    """A name says what it is, one level down as well."""
+    [line] = lines_of('log.info("hello", action="x", dimensions={"team": "a", "api_key": "sl_secret"})')
+    assert line["dimensions"] == {"team": "a", "api_key": "[redacted]"}

@@ -36,11 +36,13 @@ def run(settings: Settings, *, migrate: bool) -> None:
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.site import outputs_of, prepare, serve_api
     from safelight.cli.server.stopping import StopSignal
+    from safelight.telemetry.traces import start_tracing
 
     require_servers(settings)
     configure_for(settings.log)
     stop = StopSignal()
     with ExitStack() as stack:
+        stack.callback(start_tracing(settings.telemetry, "safelight-api"))
         listener = bind(settings.server.host, settings.server.port)
         stack.callback(listener.close)
         broker = broker_of(settings)

@@ -47,11 +47,13 @@ def run(settings: Settings, prompt: str | None, out: Path | None, once: bool) ->
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.site import Site
     from safelight.cli.server.stopping import Interrupted, StopSignal
+    from safelight.telemetry.traces import start_tracing
 
     configure_for(settings.log, quiet_at_terminal=True)
     stop = StopSignal()
     with ExitStack() as stack:
         stack.callback(lambda: err().print("[dim]Stopped.[/]"))
+        stack.callback(start_tracing(settings.telemetry, "safelight"))
         site = Site(settings, stop, stack)
         try:
             _serve(site, settings, stop, prompt, out or Path(settings.home) / "first-picture.png", once)

@@ -67,11 +67,13 @@ def run(settings: Settings) -> None:
     from safelight.cli.server.distributed import require_servers
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.stopping import StopSignal
+    from safelight.telemetry.traces import start_tracing
 
     require_servers(settings)
     configure_for(settings.log)
     stop = StopSignal()
     with ExitStack() as stack:
+        stack.callback(start_tracing(settings.telemetry, "safelight-worker"))
         process = start_worker(settings, stack)
         serve_metrics(settings.worker, stack)
         _watch(process, stop)
