@@ -4,6 +4,7 @@ from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
 from safelight.config.keys import KeySettings
 from safelight.config.load import load_settings
+from safelight.config.providers import ProviderSettings
 from safelight.config.settings import (
     AdapterSettings,
     EngineSettings,
@@ -29,6 +30,7 @@ __all__ = [
     "LimitSettings",
     "LogSettings",
     "ModelSettings",
+    "ProviderSettings",
     "RetentionSettings",
     "ServerSettings",
     "Settings",

@@ -11,6 +11,7 @@ import msgspec
 from safelight.config.adapters import located_adapters
 from safelight.config.digest import model_revision
 from safelight.config.errors import ConfigError
+from safelight.config.fallbacks import check_fallbacks
 from safelight.config.reading import parse_settings
 from safelight.config.settings import ModelSettings, Settings, WorkerSettings
 
@@ -102,11 +103,14 @@ def _with_models(settings: Settings, base: Path) -> Settings:
         raise ConfigError(
             "two models share a name or alias: " + ", ".join(sorted({n for n in names if names.count(n) > 1}))
         )
+    check_fallbacks(models)
     return settings
 
 
 def _located(model: ModelSettings, base: Path, key: str) -> ModelSettings:
     model = msgspec.structs.replace(model, adapters=located_adapters(model.adapters, base, key.removesuffix(" model")))
+    if model.provider is not None:
+        return msgspec.structs.replace(model, revision=model.revision or "remote")
     folder = base / Path(model.model).expanduser()
     if not folder.is_dir():
         if model.model.startswith((".", "/", "~")):

@@ -91,7 +91,7 @@ def _choices_at(kind: type[msgspec.Struct], path: str) -> list[str]:
     table, _, key = path.rpartition(".")
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     if table in fields:
-        fields = {field.encode_name: field.type for field in msgspec.structs.fields(fields[table])}
+        fields = {field.encode_name: field.type for field in msgspec.structs.fields(_table(fields[table]))}
     wanted = fields.get(key)
     parts = get_args(wanted) if get_origin(wanted) in (Union, UnionType) else (wanted,)
     words = [f'"{word}"' for part in parts if get_origin(part) is Literal for word in get_args(part)]
@@ -103,5 +103,10 @@ def _keys_at(kind: type[msgspec.Struct], path: str) -> list[str]:
     """The keys of the table at ``path`` below ``kind``."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     if path in fields:
-        return [field.encode_name for field in msgspec.structs.fields(fields[path])]
+        return [field.encode_name for field in msgspec.structs.fields(_table(fields[path]))]
     return list(fields)
+
+
+def _table(kind: Any) -> Any:
+    """The struct of a table that may be left out."""
+    return next((part for part in get_args(kind) if part is not type(None)), kind)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, field
 
 from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
+from safelight.config.providers import ProviderSettings
 from safelight.config.keys import KeySettings
 from safelight.config.telemetry import TelemetrySettings
 
@@ -165,18 +168,20 @@ class QualitySettings(Base, frozen=True, kw_only=True):
 class ModelSettings(Base, frozen=True, kw_only=True):
     """One model that the service offers: ``[models.NAME]``.
 
-    ``model`` is a folder in diffusers format (relative to the settings file) or a hub id; all else has defaults.
+    ``model`` is a folder in diffusers format (relative to the settings file) or a hub id; all else has defaults. A
+    remote model has a ``provider`` instead. ``fallbacks`` are models that take its place, in this order, when its
+    renders fail for good or its jobs have waited ``fallback_after_s`` seconds.
     ``price`` is in the currency of ``[jobs]`` for one picture, a decimal in quotes, so that no cent is rounded.
     ``sizes`` lists the sizes allowed ("WxH"); empty means any multiple of the family's ``size_multiple`` between
     ``min_side`` and ``max_side``. ``max_sequence_length`` is the text encoder's length in tokens.
     """
 
-    model: str
+    model: str = ""
     family: str = ""
     revision: str = ""
     variant: str | None = None
     dtype: Dtype = "auto"
-    lane: Lane = "default"
+    lane: Lane = ""  # "default", or "remote" for a remote model
     steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
     guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
     sizes: tuple[Size, ...] = ()
@@ -193,8 +198,19 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     fps: Annotated[int, Meta(ge=1, le=120)] = 16  # frames a second of a video pipeline
     quality: QualitySettings = field(default_factory=QualitySettings)
 
+    provider: ProviderSettings | None = None
+    fallbacks: Annotated[tuple[Name, ...], Meta(max_length=8)] = ()
+    fallback_after_s: Positive = 60.0
+
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
+        if not self.lane:
+            msgspec.structs.force_setattr(self, "lane", "default" if self.provider is None else "remote")
+        if self.provider is None and not self.model:
+            raise ValueError("the key 'model' is missing")
+        if self.provider is not None and (self.model or self.adapters):
+            stray = "model" if self.model else "adapters"
+            raise ValueError(f"{stray} is for models that are rendered here; [models.NAME.provider] says what is asked")
         if self.family and self.family not in FAMILIES:
             raise ValueError(f"family {self.family!r} is unknown; known are {', '.join(sorted(FAMILIES))}")
         price = Decimal(self.price) if _is_decimal(self.price) else None
@@ -206,11 +222,20 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     @property
     def traits(self) -> Family:
         """The family's traits; guessed from the model's name where the settings don't say."""
-        return FAMILIES[self.family or guess_family(self.model)]
+        family = FAMILIES[self.family or guess_family(self._called)]
+        if self.provider is None or self.provider.extra:
+            return family
+        return dataclasses.replace(family, negative_prompt=False)  # it isn't sent
+
+    @property
+    def _called(self) -> str:
+        return self.model if self.provider is None else self.provider.model
 
     @property
     def identity(self) -> str:
-        """The model's id without the place where it lies: the hub id, or a folder's last name."""
+        """The model's id without the place where it lies: the hub id, a folder's last name, or the provider's."""
+        if self.provider is not None:
+            return self.provider.identity
         return self.model.rsplit("/", 1)[-1] if self.model.startswith("/") else self.model
 
     @property
@@ -218,12 +243,12 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         """Denoising steps when a request names none."""
         if self.steps is not None:
             return self.steps
-        return 4 if "schnell" in self.model.lower() or "turbo" in self.model.lower() else self.traits.steps
+        return 4 if "schnell" in self._called.lower() or "turbo" in self._called.lower() else self.traits.steps
 
     @property
     def default_guidance(self) -> float | None:
         """Guidance scale when a request names none; None leaves it to the pipeline."""
-        if self.guidance is not None:
+        if self.guidance is not None or self.provider is not None:
             return self.guidance
         return 0.0 if "schnell" in self.model.lower() else self.traits.guidance
 
@@ -287,16 +312,32 @@ class Settings(Base, frozen=True, kw_only=True):
 
     @property
     def slots(self) -> int:
-        """How many jobs a worker holds at once: enough to fill the largest batch while two more come and go."""
+        """How many jobs a worker holds at once: enough to fill the largest batch while two more come and go.
+
+        And as many as its providers are asked for at once.
+        """
         if self.worker.slots != "auto":
             return self.worker.slots
-        own = [model.max_batch or 0 for model in self.models.values() if model.lane in self.worker.lanes]
-        return min(256, max([self.engine.max_batch, *own]) + 2)
+        served = [model for model in self.models.values() if model.lane in self.worker.lanes]
+        remote = sum(model.provider.max_concurrency for model in served if model.provider is not None)
+        own = max([self.engine.max_batch, *(model.max_batch or 0 for model in served)]) + 2
+        return min(256, own * self.renders + remote)
+
+    @property
+    def renders(self) -> bool:
+        """True unless all that a worker serves is remote: then it needs no device."""
+        served = [model for model in self.models.values() if model.lane in self.worker.lanes]
+        return not served or any(model.provider is None for model in served)
 
     @property
     def lanes(self) -> tuple[str, ...]:
         """All lanes that a model is served in, sorted."""
         return tuple(sorted({model.lane for model in self.models.values()}))
+
+    @property
+    def remote_lanes(self) -> tuple[str, ...]:
+        """Those with remote models."""
+        return tuple(sorted({model.lane for model in self.models.values() if model.provider is not None}))
 
 
 def _is_decimal(text: str) -> bool:

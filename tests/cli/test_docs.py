@@ -23,6 +23,7 @@ from safelight.config.settings import (
     Settings,
     WorkerSettings,
 )
+from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
 from tests.e2e.processes import REPOSITORY
 
@@ -37,6 +38,7 @@ TABLES: dict[str, type[Base]] = {
     "`[limits]`": LimitSettings,
     "`[retention]`": RetentionSettings,
     "`[models.NAME]`": ModelSettings,
+    "`[models.NAME.provider]`": ProviderSettings,
     "`[log]`": LogSettings,
     "`[telemetry]`": TelemetrySettings,
 }
