@@ -12,8 +12,8 @@ from msgspec import Meta, field
 
 from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
-from safelight.config.providers import ProviderSettings
 from safelight.config.keys import KeySettings
+from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
