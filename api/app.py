@@ -59,7 +59,7 @@ def create_app(
         bell=bell,
         live=LiveProgress(),
         tail=Tail(store, settings.server.max_streams),
-        keys=KeyRing(store, settings.server.host, own_secret),
+        keys=KeyRing(store, settings.server.host, own_secret, settings.keys.pepper),
         backpressure=Backpressure(store, settings.limits),
     )
     backlog = Backlog(store, settings.lanes)

@@ -1,7 +1,12 @@
-"""Who asks, and what they may see."""
+"""Who asks, and what they may see and do.
+
+Every route under /v1 names the scope that a key needs for it, by ``opt=READ`` and so on; one that names none is for
+admins.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -13,16 +18,23 @@ from api.keyring import require_keys
 from api.origins import names_this_machine
 from api.problems import ProblemError, not_found
 from api.services import Services
+from jobstore.audit import Actor
 from jobstore.job import Job
+from jobstore.keys import Scope
 from jobstore.protocol import ApiKey
 
 __all__ = [
+    "ADMIN",
+    "READ",
+    "SUBMIT",
     "Connection",
+    "actor",
     "admins_only",
     "find_job",
     "may_stay",
     "needs_admin",
     "needs_key",
+    "needs_model",
     "parse_job_id",
     "require_keys",
     "viewer",
@@ -30,15 +42,23 @@ __all__ = [
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
+SUBMIT = {"scope": Scope.SUBMIT}
+READ = {"scope": Scope.READ}
+ADMIN = {"scope": Scope.ADMIN}
+
 _HEADERS = ("x-api-key", "api-key", "x-bf-vk")
 _MAX_SECRET = 256
 
 
-async def needs_key(connection: Connection, _handler: BaseRouteHandler) -> None:
-    """Guard: open while nothing wants a key and for this process itself, else 401 without one that counts."""
+async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
+    """Guard: open while nothing wants a key and for this process itself, else 401 without one that counts.
+
+    403 to a key that lacks the scope of the route.
+    """
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
-        connection.state.key = await _authenticate(connection, services)
+        key = connection.state.key = await _authenticate(connection, services)
+        _require(key, _scope_of(handler))
 
 
 async def may_stay(connection: Connection) -> bool:
@@ -47,7 +67,8 @@ async def may_stay(connection: Connection) -> bool:
     secret = _secret(connection)
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
-    return 0 < len(secret) <= _MAX_SECRET and await services.keys.find(secret) is not None
+    key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
+    return key is not None and key.allows(_scope_of(connection.route_handler))
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
@@ -56,15 +77,38 @@ async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> Non
     local = services.keys.loopback and names_this_machine(connection)
     if local or services.keys.is_own(_secret(connection)):
         return
-    if not (await _authenticate(connection, services)).admin:
-        raise ProblemError(403, "forbidden", "this wants an admin key")
+    _require(await _authenticate(connection, services), Scope.ADMIN)
 
 
 async def admins_only(connection: Connection, _handler: BaseRouteHandler) -> None:
     """Guard for what concerns everybody's jobs, after ``needs_key``: where a key is wanted, an admin's."""
     key = viewer(connection)
-    if key is not None and not key.admin:
-        raise ProblemError(403, "forbidden", "this wants an admin key")
+    if key is not None:
+        _require(key, Scope.ADMIN)
+
+
+def _scope_of(handler: BaseRouteHandler) -> Scope:
+    return Scope(handler.opt.get("scope", Scope.ADMIN))
+
+
+def _require(key: ApiKey, scope: Scope) -> None:
+    if not key.allows(scope):
+        kind = "an admin key" if scope is Scope.ADMIN else f"a key with the scope {scope.value}"
+        raise ProblemError(403, "forbidden", f"this wants {kind}; the scopes of this one: {', '.join(key.scopes)}")
+
+
+def needs_model(key: ApiKey | None, model: str, offered: Iterable[str]) -> None:
+    """Raise a 403 where ``key`` may not use the model of that name; of those on offer it tells which it may."""
+    if key is not None and not key.may_use(model):
+        own = ", ".join(name for name in offered if key.may_use(name)) or "none that is on offer"
+        detail = f"this key may not use the model {model}; it may use: {own}"
+        raise ProblemError(403, "model_not_allowed", detail, field="model")
+
+
+def actor(connection: Connection) -> Actor:
+    """Who acts, as the audit log names them."""
+    key = viewer(connection)
+    return Actor(name="without a key") if key is None else Actor(name=key.name, key_id=key.id)
 
 
 def viewer(connection: Connection) -> ApiKey | None:

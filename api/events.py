@@ -10,7 +10,7 @@ from litestar import Request, Response, get
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from api.auth import find_job, may_stay
+from api.auth import READ, find_job, may_stay
 from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
@@ -31,6 +31,7 @@ _BUSY = {"Retry-After": "5"}
 
 @get(
     "/jobs/{job_id:str}/events",
+    opt=READ,
     summary="Watch a job",
     media_type="text/event-stream",
     responses=answers(400, 404) | nothing_more(),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody, QueryParameter
 
-from api.auth import admins_only, find_job, viewer
+from api.auth import ADMIN, READ, SUBMIT, actor, find_job, needs_model, viewer
 from api.decoding import RedriveBody, SubmitBody
 from api.dimensions import gather_dimensions
 from api.idempotency import REPLAYED, IdempotencyKey, replay_of
@@ -20,6 +21,7 @@ from api.services import Services
 from api.submitting import accept
 from api.views import job_view, model_list
 from api.wording import plainly, unknown
+from jobstore.audit import AuditNote
 from jobstore.job import JobState
 from jobstore.protocol import JobFilter, RedriveFilter
 
@@ -33,6 +35,7 @@ _LIST_PARAMETERS = ("state", "model", "limit", "cursor")
     status_code=202,
     dto=SubmitBody,
     return_dto=None,
+    opt=SUBMIT,
     guards=[wants_json],
     summary="Submit a job",
     responses=answers(400, 404, 409, 413, 415, 422, 429, done=JobView),
@@ -56,13 +59,13 @@ async def submit_job(
     )
 
 
-@get("/jobs/{job_id:str}", summary="Read a job", responses=answers(404))
+@get("/jobs/{job_id:str}", opt=READ, summary="Read a job", responses=answers(404))
 async def read_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """The job as it stands, with live progress while it runs."""
     return job_view(await find_job(request, job_id), services)
 
 
-@get("/jobs", summary="List jobs", responses=answers(400))
+@get("/jobs", opt=READ, summary="List jobs", responses=answers(400))
 async def list_jobs(
     request: AnyRequest,
     services: ServicesDependency,
@@ -96,7 +99,7 @@ async def list_jobs(
     return JobList(data=views, next_cursor=page.next_cursor)
 
 
-@post("/jobs/{job_id:str}/cancel", status_code=200, summary="Cancel a job", responses=answers(404))
+@post("/jobs/{job_id:str}/cancel", status_code=200, opt=SUBMIT, summary="Cancel a job", responses=answers(404))
 async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """Cancel; asking again changes nothing. A running job ends at its next step: watch its state."""
     job = await find_job(request, job_id)
@@ -105,10 +108,17 @@ async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDepen
     return job_view(settled.job, services)
 
 
-@post("/jobs/{job_id:str}/retry", status_code=200, summary="Retry a failed or dead job", responses=answers(404, 409))
+@post(
+    "/jobs/{job_id:str}/retry",
+    status_code=200,
+    opt=SUBMIT,
+    summary="Retry a failed or dead job",
+    responses=answers(404, 409),
+)
 async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""
     job = await find_job(request, job_id)
+    needs_model(viewer(request), job.request.model, services.settings.models)
     settled = await services.store.retry(job.id)
     services.ring(settled.ring)
     return job_view(settled.job, services)
@@ -119,11 +129,12 @@ async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDepend
     status_code=200,
     dto=RedriveBody,
     return_dto=None,
-    guards=[admins_only, wants_json],
+    opt=ADMIN,
+    guards=[wants_json],
     summary="Retry many failed or dead jobs",
     responses=answers(400, 413, 415),
 )
-async def redrive_jobs(data: JSONBody[RedriveRequest], services: ServicesDependency) -> Redriven:
+async def redrive_jobs(data: JSONBody[RedriveRequest], request: AnyRequest, services: ServicesDependency) -> Redriven:
     """Queue anew the failed or dead jobs that the filter names, those that ended first before others; for admins."""
     where = RedriveFilter(
         states=tuple(JobState(state) for state in data.states),
@@ -135,13 +146,16 @@ async def redrive_jobs(data: JSONBody[RedriveRequest], services: ServicesDepende
     )
     redriven = await services.store.redrive(where, data.limit)
     services.ring(redriven.ring)
+    filtered = {name: value for name, value in msgspec.to_builtins(data).items() if value is not None}
+    details = {"count": len(redriven.job_ids), "filter": filtered}
+    await services.store.audit(AuditNote(by=actor(request), action="jobs.redriven", target="jobs", details=details))
     return Redriven(count=len(redriven.job_ids), job_ids=redriven.job_ids)
 
 
-@get("/models", summary="List models", responses=answers())
-async def list_models(services: ServicesDependency) -> ModelList:
-    """The models on offer, in OpenAI's form."""
-    return model_list(services.settings)
+@get("/models", opt=READ, summary="List models", responses=answers())
+async def list_models(request: AnyRequest, services: ServicesDependency) -> ModelList:
+    """The models on offer that the key may use, in OpenAI's form."""
+    return model_list(services.settings, viewer(request))
 
 
 def _own_name(model: str | None, services: Services) -> str | None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeVar
 
-from jobstore.keys import hash_secret
+from api.problems import ProblemError
+from jobstore.keys import Digester, KeyFilter, hash_secret
 from jobstore.protocol import ApiKey, JobStore
 from safelight.config import ConfigError
 
-_TTL_S = 3.0
-_MAX_KEYS = 1024
+T = TypeVar("T")
+
+STALE_S = 1.5
+"""How old, in seconds, what is known of a key may be. docs/keys.md promises 2: the rest is for the request itself."""
+_MAX_KEYS = 1024  # that count, and as many that don't
+_MAX_LOOKUPS = 4  # of secrets that nobody knows, at a time
+_MAX_WAITING = 64  # for one of these
 
 
 def is_loopback(host: str) -> bool:
@@ -29,32 +38,56 @@ async def require_keys(host: str, store: JobStore) -> None:
     """Refuse to serve on ``host`` without an admin key, unless it is a loopback address. Raises ConfigError."""
     if is_loopback(host):
         return
-    if not any(key.admin and key.revoked_at is None for key in await store.list_keys()):
+    if not await store.list_keys(KeyFilter(admins=True, limit=1)):
         raise ConfigError(
             f"{host} can be reached from other machines, and there is no admin key: "
             "make one with  safelight keys create NAME --admin  or serve on 127.0.0.1"
         )
 
 
-class KeyRing:
-    """Looks keys up by the hash of their secret. A revoked key is refused after ``_TTL_S`` seconds at the latest."""
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A key as the store told it. ``fresh_until`` and ``ends_at`` are of this process's monotonic clock, in seconds."""
 
-    def __init__(self, store: JobStore, host: str, own_secret: str | None = None) -> None:
+    key: ApiKey
+    fresh_until: float
+    ends_at: float
+
+    @property
+    def fresh(self) -> bool:
+        return time.monotonic() < min(self.fresh_until, self.ends_at)
+
+
+class KeyRing:
+    """Looks keys up by the digest of their secret, and remembers for ``STALE_S`` seconds what the store said.
+
+    So a key that was revoked, rotated or changed elsewhere counts no more after that time, and one that expires stops
+    at that very moment. Keys that are known are asked for anew without a bound but their number; secrets that nobody
+    knows share a few look-ups, so that a flood of them reaches neither the database nor those who have a key.
+    """
+
+    def __init__(self, store: JobStore, host: str, own_secret: str | None = None, pepper: str = "") -> None:
         """``host`` is the address that is served. ``own_secret`` lets this process in, whatever the store says."""
         self.loopback = is_loopback(host)
+        self.digester = Digester(pepper)
         self._own = None if own_secret is None else hash_secret(own_secret)
         self._store = store
-        self._known: OrderedDict[str, tuple[float, ApiKey]] = OrderedDict()
-        self._any: tuple[float, bool] = (-_TTL_S, False)
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._unknown: OrderedDict[str, float] = OrderedDict()  # digest -> until when it is taken for unknown
+        self._asked: dict[str, asyncio.Task[ApiKey | None]] = {}
+        self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
+        self._waiting = 0
+        self._any: tuple[float, bool] = (-STALE_S, False)
 
     async def wanted(self) -> bool:
         """True when a request needs a key: always off loopback, and as soon as a key was ever made."""
         if not self.loopback:
             return True
         asked, answer = self._any
-        if not answer and time.monotonic() - asked >= _TTL_S:
-            answer = bool(await self._store.list_keys())
-            self._any = (time.monotonic(), answer)
+        if not answer and time.monotonic() - asked >= STALE_S:
+            asked = time.monotonic()
+            answer = bool(await self._store.list_keys(KeyFilter(limit=1)))
+            self._any = (asked, answer)
         return answer
 
     def is_own(self, secret: str) -> bool:
@@ -62,20 +95,75 @@ class KeyRing:
         return self._own is not None and hmac.compare_digest(self._own, hash_secret(secret))
 
     async def find(self, secret: str) -> ApiKey | None:
-        """The key that belongs to ``secret``. Unknown ones are not remembered, so that a new key counts at once."""
+        """The key in force that belongs to ``secret``. Raises ProblemError (503) under a flood of unknown ones.
+
+        Secrets are compared as digests alone: how long that takes tells nothing of a secret.
+        """
         digest = hash_secret(secret)
+        if self._is_remembered(digest):
+            return self._remembered(digest)
+        if digest in self._known or digest in self._asked:
+            return await self._shared(digest, secret)
+        if self._waiting >= _MAX_WAITING:
+            detail = "too many unknown API keys are being looked up at the moment"
+            raise ProblemError(503, "unavailable", detail, headers={"Retry-After": "1"})
+        self._waiting += 1
+        try:
+            async with self._lookups:
+                if self._is_remembered(digest):
+                    return self._remembered(digest)
+                return await self._shared(digest, secret)
+        finally:
+            self._waiting -= 1
+
+    def _is_remembered(self, digest: str) -> bool:
         known = self._known.get(digest)
-        if known and time.monotonic() - known[0] < _TTL_S:
-            return known[1]
-        key = await self._store.find_key(digest)
+        return (known is not None and known.fresh) or self._unknown.get(digest, 0.0) > time.monotonic()
+
+    def _remembered(self, digest: str) -> ApiKey | None:
+        known = self._known.get(digest)
+        return known.key if known is not None and known.fresh else None
+
+    async def _shared(self, digest: str, secret: str) -> ApiKey | None:
+        """One look-up for all that want the same. Whoever gives up leaves it to the others."""
+        task = self._asked.get(digest)
+        if task is None:
+            task = self._asked[digest] = asyncio.create_task(self._ask(digest, secret))
+            task.add_done_callback(lambda done: self._heard(digest, done))
+        return await asyncio.shield(task)
+
+    def _heard(self, digest: str, task: asyncio.Task[ApiKey | None]) -> None:
+        if self._asked.get(digest) is task:
+            del self._asked[digest]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; all of them may have gone
+
+    async def _ask(self, digest: str, secret: str) -> ApiKey | None:
+        begun = time.monotonic()  # what the answer says was so at this moment or later
+        match = await self._store.find_key(*self.digester.known(secret))
+        mine = self._asked.get(digest) is asyncio.current_task()  # else all was forgotten meanwhile
         self._known.pop(digest, None)
-        if key is not None:
-            self._known[digest] = (time.monotonic(), key)
-            if len(self._known) > _MAX_KEYS:
-                self._known.popitem(last=False)
-        return key
+        if match is None:
+            if mine:
+                _keep(self._unknown, digest, begun + STALE_S)
+            return None
+        ends_at = begun + (float("inf") if match.left_s is None else match.left_s)
+        if mine:
+            self._unknown.pop(digest, None)
+            _keep(self._known, digest, _Known(match.key, begun + STALE_S, ends_at))
+        return match.key if time.monotonic() < ends_at else None
 
     def forget(self) -> None:
-        """Ask the store anew for everything."""
+        """Ask the store anew for everything, and don't keep what it is asked for just now."""
         self._known.clear()
-        self._any = (-_TTL_S, False)
+        self._unknown.clear()
+        self._asked.clear()
+        self._any = (-STALE_S, False)
+
+
+def _keep(kept: OrderedDict[str, T], digest: str, value: T) -> None:
+    """Remember; what was put in first makes room."""
+    kept.pop(digest, None)
+    kept[digest] = value
+    if len(kept) > _MAX_KEYS:
+        kept.popitem(last=False)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import get, post
+from litestar import Request, get, post
 from litestar.params import JSONBody, PathParameter
 
-from api.auth import admins_only
+from api.auth import ADMIN, actor
 from api.decoding import PauseBody
 from api.openapi import ServicesDependency, answers
 from api.origins import wants_json
@@ -15,12 +15,15 @@ from api.problems import ProblemError, invalid
 from api.schemas import LaneList, LaneView, PauseRequest
 from api.services import Services
 from api.views import lane_view
+from jobstore.audit import AuditNote
 from jobstore.protocol import Lane
+
+AnyRequest = Request[Any, Any, Any]
 
 LanePath = Annotated[str, PathParameter(description="The lane's name.")]
 
 
-@get("/lanes", guards=[admins_only], summary="List lanes", responses=answers())
+@get("/lanes", opt=ADMIN, summary="List lanes", responses=answers())
 async def list_lanes(services: ServicesDependency) -> LaneList:
     """All lanes with what waits and runs in them, whether they are paused, and how long they need for their queue."""
     return LaneList(data=tuple(lane_view(lane) for lane in (await _lanes(services)).values()))
@@ -31,30 +34,36 @@ async def list_lanes(services: ServicesDependency) -> LaneList:
     status_code=200,
     dto=PauseBody,
     return_dto=None,
-    guards=[admins_only, wants_json],
+    opt=ADMIN,
+    guards=[wants_json],
     summary="Pause a lane",
     responses=answers(400, 404, 413, 415),
 )
-async def pause_lane(lane: LanePath, data: JSONBody[PauseRequest], services: ServicesDependency) -> LaneView:
+async def pause_lane(
+    lane: LanePath, data: JSONBody[PauseRequest], request: AnyRequest, services: ServicesDependency
+) -> LaneView:
     """Start no job of the lane until it is resumed. Submits are taken and wait; what runs goes on."""
     if "\0" in data.reason:
         raise invalid("reason", "reason holds the character U+0000")
     await _find(lane, services)
     await services.store.pause_lane(lane, data.reason)
+    details = {"reason": data.reason}
+    await services.store.audit(AuditNote(by=actor(request), action="lane.paused", target=lane, details=details))
     return await _changed(lane, services)
 
 
 @post(
     "/lanes/{lane:str}/resume",
     status_code=200,
-    guards=[admins_only],
+    opt=ADMIN,
     summary="Resume a lane",
     responses=answers(404),
 )
-async def resume_lane(lane: LanePath, services: ServicesDependency) -> LaneView:
+async def resume_lane(lane: LanePath, request: AnyRequest, services: ServicesDependency) -> LaneView:
     """Start the lane's jobs again; where it isn't paused, nothing changes."""
     await _find(lane, services)
     services.ring(await services.store.resume_lane(lane))
+    await services.store.audit(AuditNote(by=actor(request), action="lane.resumed", target=lane))
     return await _changed(lane, services)
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from api.adapters import resolve_adapters
+from api.auth import needs_model
 from api.problems import ProblemError, invalid
 from api.schemas import SubmitRequest
 from api.wording import plainly
@@ -34,7 +35,7 @@ def resolve(
     replay: Replay | None = None,
 ) -> NewJob:
     """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken."""
-    name, model = _model(submit, settings)
+    name, model = _model(submit, settings, key)
     width, height = _size(model.usual_size if submit.size is None else submit.size, model)
     steps = _at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps)
     request = JobRequest(
@@ -90,12 +91,13 @@ def with_seed(new: NewJob, seed: int, settings: Settings) -> NewJob:
     return msgspec.structs.replace(new, request=request, fingerprint=exact)
 
 
-def _model(submit: SubmitRequest, settings: Settings) -> tuple[str, ModelSettings]:
+def _model(submit: SubmitRequest, settings: Settings, key: ApiKey | None) -> tuple[str, ModelSettings]:
     name = submit.model if submit.model is not None else settings.default_model or ""
     found = settings.find_model(name)
     if found is None:
-        offer = ", ".join(settings.models)
+        offer = ", ".join(own for own in settings.models if key is None or key.may_use(own))
         raise ProblemError(404, "model_not_found", f"there is no such model; there are: {offer}", field="model")
+    needs_model(key, found[0], settings.models)
     return found
 
 

@@ -22,7 +22,7 @@ from api.schemas import (
 from api.services import Services
 from jobstore.job import Job, JobRequest, JobState
 from jobstore.live import Preview, Progress
-from jobstore.protocol import Lane
+from jobstore.protocol import ApiKey, Lane
 from safelight.config import Settings
 
 
@@ -65,8 +65,8 @@ def preview_view(preview: Preview) -> PreviewView:
     return PreviewView(index=preview.index, step=preview.step, steps=preview.steps, image=image)
 
 
-def model_list(settings: Settings) -> ModelList:
-    """The models of the settings."""
+def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
+    """The models of the settings that ``key`` may use; all where none is needed."""
     return ModelList(
         data=tuple(
             ModelView(
@@ -79,6 +79,7 @@ def model_list(settings: Settings) -> ModelList:
                 default=name == settings.default_model,
             )
             for name, model in settings.models.items()
+            if key is None or key.may_use(name)
         )
     )
 

@@ -1,11 +1,85 @@
-"""Secrets of API keys: made here, shown once, kept as a hash."""
+"""API keys: what one may do, and its secret, which is made here, shown once and kept as a digest."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from msgspec import UNSET, Struct, UnsetType
 
 PREFIX = "sl_"
+PEPPERED = "hmac-sha256:"
+"""What the digest of a secret begins with that a pepper went into."""
+
+OWNER_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""The name of a team or a customer."""
+MAX_GRACE_S = 90 * 86_400
+MIN_WEIGHT = 0.01
+MAX_WEIGHT = 1000.0
+
+
+class Scope(StrEnum):
+    """What a key may do: hand in and cancel jobs, look at them, or everything (its own and everybody's)."""
+
+    SUBMIT = "submit"
+    READ = "read"
+    ADMIN = "admin"
+
+
+def scopes_of(named: Iterable[str], *, admin: bool = False) -> tuple[Scope, ...]:
+    """The scopes in their one order; ``admin`` includes the others. Raises ValueError on a stranger."""
+    given = {Scope(name) for name in named}
+    return tuple(Scope) if admin or Scope.ADMIN in given else tuple(scope for scope in Scope if scope in given)
+
+
+class NewKey(Struct, frozen=True, kw_only=True):
+    """A key to be made. ``secret_hash`` is what a ``Digester`` makes of its secret, ``hint`` the secret's start.
+
+    ``models`` are those it may use, by their own names; None for all.
+    """
+
+    name: str
+    secret_hash: str
+    hint: str
+    scopes: tuple[Scope, ...] = (Scope.SUBMIT, Scope.READ)
+    weight: float = 1.0
+    team: str | None = None
+    customer: str | None = None
+    models: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+
+
+class KeyChange(Struct, frozen=True, kw_only=True):
+    """What changes in a key; what is UNSET stays."""
+
+    name: str | UnsetType = UNSET
+    scopes: tuple[Scope, ...] | UnsetType = UNSET
+    weight: float | UnsetType = UNSET
+    team: str | UnsetType | None = UNSET
+    customer: str | UnsetType | None = UNSET
+    models: tuple[str, ...] | UnsetType | None = UNSET
+    expires_at: datetime | UnsetType | None = UNSET
+
+
+class KeyFilter(Struct, frozen=True, kw_only=True):
+    """Which keys to list, oldest first: those made after the key ``after``, of a team, of a customer.
+
+    ``admins`` lists admin keys in force alone.
+    """
+
+    after: UUID | None = None
+    limit: int = 1000
+    team: str | None = None
+    customer: str | None = None
+    admins: bool = False
+
+
+ALL_KEYS = KeyFilter()
 
 
 def make_secret() -> str:
@@ -13,11 +87,41 @@ def make_secret() -> str:
     return PREFIX + secrets.token_urlsafe(32)
 
 
+def check_grace(seconds: float) -> None:
+    """Raise ValueError unless an old secret may count for so many seconds beside the new one."""
+    if not 0 <= seconds <= MAX_GRACE_S:
+        raise ValueError(f"must be from 0 to {MAX_GRACE_S} seconds (90 days)")
+
+
 def hash_secret(secret: str) -> str:
-    """What the store keeps: SHA-256, hex. Fast on purpose: 256 random bits can't be guessed, salted or not."""
+    """SHA-256, hex. Fast on purpose: 256 random bits can't be guessed, salted or not."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def hint_of(secret: str) -> str:
     """The start of a secret, for telling keys apart in a list."""
     return secret[: len(PREFIX) + 4] + "…"
+
+
+class Digester:
+    """Makes of a secret what the store keeps: HMAC-SHA256 (RFC 2104) under a pepper, or SHA-256 without one.
+
+    With a pepper, whoever has a copy of the database can't even test whether a secret that he found is one of its keys,
+    nor write a key of his own into it.
+    """
+
+    def __init__(self, pepper: str = "") -> None:
+        """``pepper`` is the server's own secret; empty for none."""
+        self._pepper = pepper.encode()
+
+    def kept(self, secret: str) -> str:
+        """The digest to keep of a new secret."""
+        if not self._pepper:
+            return hash_secret(secret)
+        return PEPPERED + hmac.digest(self._pepper, secret.encode(), "sha256").hex()
+
+    def known(self, secret: str) -> tuple[str, ...]:
+        """All digests that a key may be kept under: also the plain one, from before there was a pepper."""
+        kept = self.kept(secret)
+        plain = hash_secret(secret)
+        return (kept,) if kept == plain else (kept, plain)

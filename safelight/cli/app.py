@@ -10,6 +10,7 @@ from safelight.cli.client.jobs import jobs
 from safelight.cli.client.lanes import lanes
 from safelight.cli.client.submit import submit
 from safelight.cli.doctor.command import doctor
+from safelight.cli.keys.audit import audit
 from safelight.cli.keys.commands import keys
 from safelight.cli.outputs.commands import outputs
 from safelight.cli.server.api import api
@@ -42,6 +43,7 @@ app.command()(submit)
 app.add_typer(jobs, name="jobs")
 app.add_typer(lanes, name="lanes")
 app.add_typer(keys, name="keys")
+app.command()(audit)
 app.add_typer(outputs, name="outputs")
 app.command()(migrate)
 app.command()(doctor)

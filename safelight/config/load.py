@@ -12,12 +12,14 @@ from safelight.config.adapters import located_adapters
 from safelight.config.digest import model_revision
 from safelight.config.errors import ConfigError
 from safelight.config.fallbacks import check_fallbacks
+from safelight.config.keys import KeySettings
 from safelight.config.reading import parse_settings
 from safelight.config.settings import ModelSettings, Settings, WorkerSettings
 
 CONFIG_NAME = "safelight.toml"
 _OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
               "SAFELIGHT_OUTPUTS": "outputs"}  # fmt: skip
+_PEPPER = "SAFELIGHT_KEY_PEPPER"
 
 _FILE_STORE = "sqlite:///"
 
@@ -38,9 +40,18 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
     }
     changes.setdefault("home", str(base / settings.home))
     changes.setdefault("store", _located_store(settings.store, base))
+    if environ.get(_PEPPER):
+        changes["keys"] = _peppered(environ[_PEPPER])
     settings = msgspec.structs.replace(settings, **changes)
     _check_times(settings.worker)
     return _with_models(_with_places(settings), base)
+
+
+def _peppered(pepper: str) -> KeySettings:
+    try:
+        return KeySettings(pepper=pepper)
+    except ValueError as error:
+        raise ConfigError(f"{_PEPPER}: {error}") from None
 
 
 def _check_times(worker: WorkerSettings) -> None:

@@ -9,21 +9,14 @@ import msgspec
 import pytest
 
 from api.auth import require_keys
-from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from safelight.config import ConfigError
 from tests.api.site import LIMIT_S, SETTINGS, Site, with_server
 from tests.api.test_problems import assert_problem
+from tests.contract.keying import TESTER, make_key
 
 PUBLIC = with_server(SETTINGS, host="0.0.0.0")
-
-
-async def make_key(store: PostgresStore, name: str, *, admin: bool = False) -> str:
-    """A new key's secret."""
-    secret = make_secret()
-    await store.create_key(name, hash_secret(secret), hint_of(secret), admin=admin)
-    return secret
 
 
 @pytest.fixture
@@ -107,7 +100,7 @@ def test_a_revoked_key_is_refused(site: Site, http: httpx.Client, secrets: dict[
     """After the few seconds that keys are remembered."""
     assert http.get("/v1/models", headers=bearer(secrets["ann"])).status_code == 200
     for key in site.call(site.services.store.list_keys()):
-        site.call(site.services.store.revoke_key(key.id))
+        site.call(site.services.store.revoke_key(key.id, TESTER, force=True))
     site.services.keys.forget()
     assert_problem(http.get("/v1/models", headers=bearer(secrets["ann"])), 401)
 
@@ -116,8 +109,7 @@ def test_loopback_is_open_until_there_is_a_key(database: str, outputs: Outputs) 
     """No key at all: open. One made, even if revoked since: closed for good."""
     with Site(database, outputs).serve() as site, httpx.Client(base_url=site.url, timeout=LIMIT_S) as http:
         assert http.get("/v1/models").status_code == 200
-        secret = make_secret()
-        site.call(site.services.store.create_key("first", hash_secret(secret), hint_of(secret), admin=False))
+        secret = site.call(make_key(site.services.store, "first"))
         site.services.keys.forget()
         assert_problem(http.get("/v1/models"), 401)
         assert http.get("/v1/models", headers=bearer(secret)).status_code == 200
@@ -156,7 +148,7 @@ def test_a_stream_ends_with_its_key(site: Site, http: httpx.Client, secrets: dic
         lines, others = anns.iter_lines(), admins.iter_lines()
         assert ": heartbeat" in lines
         (own,) = (key for key in site.call(site.services.store.list_keys()) if key.name == "ann")
-        site.call(site.services.store.revoke_key(own.id))
+        site.call(site.services.store.revoke_key(own.id, TESTER))
         site.services.keys.forget()
         assert set(lines) <= {": heartbeat", ""}
         assert ": heartbeat" in others

@@ -15,12 +15,12 @@ import pytest
 from prometheus_client import REGISTRY
 
 from jobstore.job import JobError, JobState
-from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.retention import Ages
 from tests.api.site import LIMIT_S, Driver, Site
 from tests.api.test_events import until
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
+from tests.contract.keying import make_key
 
 BODY = {"prompt": "a red circle"}
 
@@ -187,8 +187,7 @@ def test_keys_belong_to_the_api_key(site: Site, http: httpx.Client) -> None:
     """Two clients may choose the same; neither sees the other's job."""
     headers = []
     for name in ("ann", "bob"):
-        secret = make_secret()
-        site.call(site.services.store.create_key(name, hash_secret(secret), hint_of(secret), admin=False))
+        secret = site.call(make_key(site.services.store, name))
         headers.append({"authorization": f"Bearer {secret}"})
     site.services.keys.forget()
     ids = [send(http, headers=who).json()["id"] for who in (*headers, *headers)]

@@ -9,11 +9,13 @@ import httpx
 import pytest
 
 from jobstore.job import JobError
+from jobstore.keys import hash_secret
 from jobstore.protocol import Pace
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
 from tests.api.test_queue_limits import new_keys
+from tests.contract.keying import make_key
 
 PACE = Pace(model="scenes", width=128, height=128, device="cpu", step_s=0.5)
 
@@ -164,7 +166,10 @@ def test_a_key_brings_its_weight(site: Site, http: httpx.Client) -> None:
     from api.schemas import SubmitRequest
 
     store = site.services.store
-    key = site.call(store.create_key("ann", "a hash", "sl_", admin=False, weight=2.5))
+    secret = site.call(make_key(store, "ann", weight=2.5))
+    found = site.call(store.find_key(hash_secret(secret)))
+    assert found is not None
+    key = found.key
     new = resolve(SubmitRequest(prompt="x"), {}, key, site.settings)
     assert (new.weight, new.key_id) == (2.5, key.id)
     assert resolve(SubmitRequest(prompt="x"), {}, None, site.settings).weight == 1.0

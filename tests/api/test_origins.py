@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from jobstore.keys import hash_secret, hint_of, make_secret
 from tests.api.site import Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
+from tests.contract.keying import make_key
 
 BODY = b'{"prompt": "x"}'
 
@@ -59,8 +59,7 @@ def test_an_open_server_answers_to_no_other_name(site: Site, http: httpx.Client,
     assert_problem(http.get("/v1/jobs", headers=headers), 403)
     assert_problem(http.get("/openapi.json", headers=headers), 401)
     assert http.get("/livez", headers=headers).status_code == 200
-    secret = make_secret()
-    site.call(site.services.store.create_key("first", hash_secret(secret), hint_of(secret), admin=False))
+    secret = site.call(make_key(site.services.store, "first"))
     site.services.keys.forget()
     assert http.get("/v1/jobs", headers={**headers, "authorization": f"Bearer {secret}"}).status_code == 200
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.outputs import Outputs
 from safelight.config import LimitSettings
 from tests.api.site import LIMIT_S, SETTINGS, Driver, Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
+from tests.contract.keying import make_key
 
 LIMITS = LimitSettings(max_queued=5, max_queued_per_lane=4, max_queued_per_key=3)
 BODY = {"prompt": "a red circle"}
@@ -34,8 +34,7 @@ def new_keys(site: Site, *names: str) -> list[dict[str, str]]:
     """The headers of fresh keys."""
     found = []
     for name in names:
-        secret = make_secret()
-        site.call(site.services.store.create_key(name, hash_secret(secret), hint_of(secret), admin=name == "admin"))
+        secret = site.call(make_key(site.services.store, name, admin=name == "admin"))
         found.append({"authorization": f"Bearer {secret}"})
     site.services.keys.forget()
     return found

@@ -11,11 +11,11 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from jobstore.keys import hash_secret, hint_of, make_secret
 from jobstore.outputs import Outputs
 from jobstore.protocol import Pace
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
+from tests.contract.keying import make_key
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -128,8 +128,7 @@ def test_a_key_brings_the_models(site: Site, browser: Browser) -> None:
     page = browser.new_page()  # of its own: the browser itself complains of every 401
     page.goto(site.url)
     expect(page.locator("#model option")).to_have_count(2)
-    secret = make_secret()
-    site.call(site.services.store.create_key("ann", hash_secret(secret), hint_of(secret), admin=False))
+    secret = site.call(make_key(site.services.store, "ann"))
     site.services.keys.forget()
     page.reload()
     expect(page.locator("#key-hint")).to_have_text("enter an API key here")

@@ -12,6 +12,8 @@ import typer
 
 from safelight.cli.app import app
 from safelight.config.base import Base
+from safelight.config.keys import KeySettings
+from safelight.config.providers import ProviderSettings
 from safelight.config.settings import (
     EngineSettings,
     JobSettings,
@@ -23,7 +25,6 @@ from safelight.config.settings import (
     Settings,
     WorkerSettings,
 )
-from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
 from tests.e2e.processes import REPOSITORY
 
@@ -40,6 +41,7 @@ TABLES: dict[str, type[Base]] = {
     "`[models.NAME]`": ModelSettings,
     "`[models.NAME.provider]`": ProviderSettings,
     "`[log]`": LogSettings,
+    "`[keys]`": KeySettings,
     "`[telemetry]`": TelemetrySettings,
 }
 
@@ -55,7 +57,7 @@ def section(page: str, title: str) -> str:
 def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -> None:
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
-    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "telemetry", "models"}
+    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "keys", "telemetry", "models"}
     own = [name for name in table.__struct_fields__ if table is not Settings or name not in tables]
     assert written == own
 
@@ -80,7 +82,7 @@ def commands(group: Any, prefix: str = "safelight") -> Iterator[tuple[str, Any]]
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, f"{prefix} {name}")
-        else:
+        elif not command.hidden:  # another name of one that is listed
             yield f"{prefix} {name}", command
 
 

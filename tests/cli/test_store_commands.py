@@ -20,8 +20,9 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     made = run_safelight("keys", "create", "ops", "--admin", "--weight", "2.5", environment=environment)
     assert made.returncode == 0, made.stderr
     secret = made.stdout.strip()
-    key = await store.find_key(hash_secret(secret))
-    assert key is not None
+    found = await store.find_key(hash_secret(secret))
+    assert found is not None
+    key = found.key
     assert (key.name, key.admin, key.weight) == ("ops", True, 2.5)
     assert str(key.id) in made.stderr
     assert secret not in made.stderr
@@ -34,7 +35,7 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     as_json = json.loads(run_safelight("keys", "ls", "--json", environment=environment).stdout)
     assert [(entry["name"], entry["weight"], entry["revoked_at"]) for entry in as_json] == [("ops", 2.5, None)]
 
-    assert run_safelight("keys", "revoke", str(key.id), environment=environment).returncode == 0
+    assert run_safelight("keys", "revoke", str(key.id), "--force", environment=environment).returncode == 0
     assert await store.find_key(hash_secret(secret)) is None
     unknown = "01900000-0000-7000-8000-000000000000"
     again = run_safelight("keys", "revoke", unknown, environment=environment)

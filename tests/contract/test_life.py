@@ -318,17 +318,6 @@ async def test_counts_tell_the_backlog(store: JobStore) -> None:
     assert counts == {("default", JobState.QUEUED): 1, ("default", JobState.RUNNING): 1}
 
 
-async def test_keys_are_found_by_their_hash_until_revoked(store: JobStore) -> None:
-    """And listed afterwards, too."""
-    key = await store.create_key("ops", "hash", "sl_abcd…", admin=True)
-    assert await store.find_key("hash") == key
-    assert await store.find_key("other") is None
-    assert await store.revoke_key(key.id)
-    assert await store.find_key("hash") is None
-    assert [(kept.id, kept.revoked_at is not None) for kept in await store.list_keys()] == [(key.id, True)]
-    assert not await store.revoke_key(uuid4())
-
-
 async def test_a_canceled_job_that_is_handed_back_is_canceled(store: JobStore) -> None:
     """Its worker stops gracefully before it saw the request: nobody renders or pays for it then."""
     worker = new_worker()

@@ -1,1 +1,1 @@
-"""Commands that make, list and revoke API keys, straight in the store."""
+"""Commands that look after API keys and read the audit log, straight in the store."""

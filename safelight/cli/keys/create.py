@@ -2,58 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from jobstore.keys import Scope
 from safelight.cli.consoles import err, out
-from safelight.cli.exits import RefusedError, reported
+from safelight.cli.exits import reported
+from safelight.cli.keys.options import (
+    WEIGHT_BOUNDS,
+    WEIGHT_HELP,
+    CustomerOption,
+    ExpiresOption,
+    ModelOption,
+    ScopeOption,
+    TeamOption,
+    checked_fields,
+    moment_of,
+)
 from safelight.cli.options import ConfigOption, JsonOption, settings_for
 from safelight.config import Settings
-
-_NAME_LIMIT = 100
-_LEAST_WEIGHT = 0.01
-_MOST_WEIGHT = 1000.0
 
 
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for; need not be unique.")],
     admin: Annotated[bool, typer.Option("--admin", help="The key may see and do everything.")] = False,
-    weight: Annotated[
-        float,
-        typer.Option(min=_LEAST_WEIGHT, max=_MOST_WEIGHT, help="Its share of a lane beside keys of weight 1."),
-    ] = 1.0,
+    scope: ScopeOption = None,
+    team: TeamOption = None,
+    customer: CustomerOption = None,
+    model: ModelOption = None,
+    expires: ExpiresOption = None,
+    weight: Annotated[float, typer.Option(help=WEIGHT_HELP, **WEIGHT_BOUNDS)] = 1.0,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Make an API key. Its secret is printed once; only its hash is kept."""
+    """Make an API key. Its secret is printed once; only a digest of it is kept."""
     with reported():
-        if not 0 < len(name.strip()) <= _NAME_LIMIT or not name.isprintable():
-            raise RefusedError(f"NAME must be 1 to {_NAME_LIMIT} printable characters")
-        if not _LEAST_WEIGHT <= weight <= _MOST_WEIGHT:  # an option's bounds let NaN through
-            raise RefusedError(f"--weight must be from {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}")
-        made = make_key(settings_for(config), name.strip(), admin=admin, weight=weight)
+        settings = settings_for(config)
+        fields: dict[str, Any] = {"name": name, "weight": weight, "team": team, "customer": customer}
+        if admin or scope:
+            fields["scopes"] = (*(scope or ()), *((Scope.ADMIN,) if admin else ()))
+        if model:
+            fields["models"] = tuple(model)
+        if expires is not None:
+            fields["expires_at"] = moment_of("--expires", expires)
+        made = make_key(settings, fields)
     if as_json:
         out().print_json(data=made)
         return
     out().print(made["secret"], markup=False, soft_wrap=True)
-    err().print(f"Key {made['id']} ({name}{', admin' if admin else ''}). Keep the secret: it is shown this once.")
+    kind = ", ".join(made["scopes"])
+    err().print(f"Key {made['id']} ({made['name']}: {kind}). Keep the secret: it is shown this once.", markup=False)
     err().print("Use it:  export SAFELIGHT_KEY=…  or  Authorization: Bearer …", markup=False)
 
 
-def make_key(settings: Settings, name: str, *, admin: bool, weight: float = 1.0) -> dict[str, object]:
-    """A new key and its secret. Raises CommandError."""
-    from jobstore.keys import hash_secret, hint_of, make_secret
+def make_key(settings: Settings, fields: dict[str, Any]) -> dict[str, Any]:
+    """A new key, and its secret. Raises CommandError."""
+    from jobstore.keys import Digester, NewKey, hint_of, make_secret
     from jobstore.protocol import ApiKey, JobStore
-    from safelight.cli.server.logs import configure_for
-    from safelight.cli.server.stores import with_store
+    from safelight.cli.keys.inside import command_line, in_store
+    from safelight.cli.keys.look import plain
 
     secret = make_secret()
+    digest = Digester(settings.keys.pepper).kept(secret)
+    new = NewKey(**checked_fields(fields, settings), secret_hash=digest, hint=hint_of(secret))
 
     async def work(store: JobStore) -> ApiKey:
-        await store.migrate()
-        return await store.create_key(name, hash_secret(secret), hint_of(secret), admin=admin, weight=weight)
+        return await store.create_key(new, command_line())
 
-    configure_for(settings.log, quiet_at_terminal=True)
-    key = with_store(settings, work)
-    return {"id": str(key.id), "name": key.name, "admin": key.admin, "weight": key.weight, "secret": secret}
+    return {**plain(in_store(settings, work)), "secret": secret}

@@ -6,53 +6,42 @@ from typing import TYPE_CHECKING
 
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import reported
+from safelight.cli.keys.options import CustomerOption, TeamOption
 from safelight.cli.options import ConfigOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from jobstore.protocol import ApiKey, JobStore
 
+_PAGE = 1000
 
-def ls(as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """List all API keys, oldest first, the revoked ones too."""
-    import msgspec
 
-    from safelight.cli.server.logs import configure_for
-    from safelight.cli.server.stores import with_store
+def ls(
+    team: TeamOption = None,
+    customer: CustomerOption = None,
+    as_json: JsonOption = False,
+    config: ConfigOption = None,
+) -> None:
+    """List API keys, oldest first, those that count no more too."""
+    from jobstore.keys import KeyFilter
+    from safelight.cli.keys.inside import in_store
+    from safelight.cli.keys.look import keys_table, plain
 
-    async def work(store: JobStore) -> tuple[ApiKey, ...]:
-        await store.migrate()
-        return await store.list_keys()
+    async def work(store: JobStore) -> list[ApiKey]:
+        keys: list[ApiKey] = []
+        while True:
+            last = keys[-1].id if keys else None
+            page = await store.list_keys(KeyFilter(after=last, limit=_PAGE, team=team, customer=customer))
+            keys += page
+            if len(page) < _PAGE:
+                return keys
 
     with reported():
-        settings = settings_for(config)
-        configure_for(settings.log, quiet_at_terminal=True)
-        keys = with_store(settings, work)
+        keys = in_store(settings_for(config), work)
     if as_json:
-        out().print_json(data=msgspec.to_builtins(keys))
+        out().print_json(data=[plain(key) for key in keys])
     elif keys:
-        out().print(_table(keys))
+        out().print(keys_table(keys))
+    elif team or customer:
+        err().print("No such keys.")
     else:
         err().print("No key was ever made: on loopback the API is open.")
-
-
-def _table(keys: tuple[ApiKey, ...]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("ID", no_wrap=True, min_width=36)
-    for title in ("NAME", "SECRET", "ROLE", "WEIGHT", "CREATED", "REVOKED"):
-        table.add_column(title)
-    for key in keys:
-        table.add_row(
-            str(key.id),
-            escape(key.name),
-            escape(key.hint),
-            "admin" if key.admin else "client",
-            f"{key.weight:g}",
-            f"{key.created_at:%Y-%m-%d %H:%M}",
-            f"[red]{key.revoked_at:%Y-%m-%d %H:%M}[/]" if key.revoked_at else "",
-        )
-    return table

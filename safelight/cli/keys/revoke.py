@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-import typer
-
-from safelight.cli.consoles import err
-from safelight.cli.exits import RefusedError, reported
-from safelight.cli.options import ConfigOption, settings_for
+from safelight.cli.consoles import err, out
+from safelight.cli.exits import reported
+from safelight.cli.keys.options import ForceOption, IdArgument
+from safelight.cli.options import ConfigOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
-    from jobstore.protocol import JobStore
-
-_WHERE = "safelight keys ls  lists them"
+    from jobstore.protocol import ApiKey, JobStore
 
 
 def revoke(
-    key: Annotated[str, typer.Argument(metavar="ID", help="The key's id, from  safelight keys ls.")],
-    config: ConfigOption = None,
+    key: IdArgument, force: ForceOption = False, as_json: JsonOption = False, config: ConfigOption = None
 ) -> None:
-    """Revoke an API key. Servers refuse it within seconds."""
-    from safelight.cli.server.logs import configure_for
-    from safelight.cli.server.stores import with_store
+    """Revoke an API key, for good. Servers refuse it within two seconds."""
+    from safelight.cli.keys.inside import command_line, in_store, key_id_of
+    from safelight.cli.keys.look import plain
 
     with reported():
-        key_id = _parsed(key)
+        key_id = key_id_of(key)
 
-        async def work(store: JobStore) -> bool:
-            await store.migrate()
-            return await store.revoke_key(key_id)
+        async def work(store: JobStore) -> ApiKey:
+            return await store.revoke_key(key_id, command_line(), force=force)
 
-        settings = settings_for(config)
-        configure_for(settings.log, quiet_at_terminal=True)
-        if not with_store(settings, work):
-            raise RefusedError(f"there is no key {key_id}", _WHERE)
-    err().print(f"Key {key_id} is revoked.", markup=False)
-
-
-def _parsed(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as error:
-        raise RefusedError(f"{text!r} is no key's id; it is neither its name nor its secret", _WHERE) from error
+        revoked = in_store(settings_for(config), work)
+    if as_json:
+        out().print_json(data=plain(revoked))
+    else:
+        err().print(f"Key {key_id} is revoked.", markup=False)
