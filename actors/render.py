@@ -20,6 +20,7 @@ from actors.tracing import attempt_span, note_outcome, trace_wait
 from jobstore.job import Job, JobError
 from jobstore.protocol import Lease, Settled
 from safelight.telemetry import get_logger, traces
+from safelight.telemetry.dimensions import DimensionMetrics, dimension_metrics
 from safelight.telemetry.metrics import BELLS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
 
 _log = get_logger(__name__)
@@ -38,6 +39,7 @@ class RenderActor:
         self._solitude = Solitude(parts.settings.worker.max_rescues)
         self._slots = asyncio.Semaphore(parts.settings.slots)
         self._draining = False
+        self._dimensions = dimension_metrics(parts.settings.telemetry.dimensions)
 
     @property
     def full(self) -> bool:
@@ -88,7 +90,7 @@ class RenderActor:
             return None
 
     async def _bring_to_end(self, held: HeldJob) -> None:
-        _note_start(held.lease.job)
+        _note_start(held.lease.job, self._dimensions)
         checkpoints = Checkpointer(self._parts.outputs, held)
         try:
             async with self._solitude.of(held.lease.job) as admitted:
@@ -107,12 +109,20 @@ class RenderActor:
         note_outcome(traces.current(), outcome, settled.job.state if settled else None)
         if settled is not None:
             _note_end(held, settled)
+            self._count(held, outcome, settled.job)
             if settled.job.state.terminal or _spoilt(outcome):
                 await checkpoints.discard()
         elif isinstance(outcome, Rendered):
             _log.info("result discarded: the lease is gone", action="render.discarded")
             if not held.uncertain:  # a finish without an answer may have gone through
                 await discard_pictures(self._parts.outputs, held.lease, outcome.finish.pictures)
+
+    def _count(self, held: HeldJob, outcome: Outcome, job: Job) -> None:
+        """Count an attempt by the job's dimensions, and the job where it is at its end."""
+        spent = outcome.finish.gpu_seconds if isinstance(outcome, Rendered) else outcome.spent.gpu_seconds
+        self._dimensions.attempted(job.dimensions, float(spent), time.monotonic() - held.claimed_at)
+        if job.state.terminal:
+            self._dimensions.settled(job.dimensions, job.state.value, float(job.charged), job.currency)
 
     async def _fail(self, held: HeldJob, error: Exception, checkpoints: Checkpointer) -> None:
         failed = Failed(JobError(code="render_failed", message=f"the render failed: {type(error).__name__}"))
@@ -127,11 +137,13 @@ def _spoilt(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and outcome.error.code == "bad_output"
 
 
-def _note_start(job: Job) -> None:
+def _note_start(job: Job, dimensions: DimensionMetrics) -> None:
     _log.info("job claimed", action="render.claimed", model=job.request.model, attempt=job.attempts, **_whose(job))
     if job.started_at is not None:
         waited = (job.started_at - job.created_at).total_seconds()
         QUEUE_WAIT_SECONDS.labels(job.request.model).observe(max(waited, 0.0))
+        if job.attempts == 1 and not job.rescues:
+            dimensions.waited(job.dimensions, max(waited, 0.0))
 
 
 def _note_end(held: HeldJob, settled: Settled) -> None:

@@ -12,6 +12,7 @@ from api.tracing import note_job, submit_span
 from jobstore.cached import find_pictures
 from jobstore.job import CacheMode, Job, JobState, NewJob, Picture, Replay
 from safelight.telemetry import get_logger
+from safelight.telemetry.dimensions import dimension_metrics
 from safelight.telemetry.metrics import JOBS_SUBMITTED, SUBMITS_REPLAYED
 
 _log = get_logger(__name__)
@@ -50,6 +51,7 @@ async def _accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accep
     if job.state is JobState.QUEUED:
         services.ring([job.lane])  # for a joined one too: a claim may have passed its leader by while it was joined
     JOBS_SUBMITTED.labels(job.request.model, job.cache.value).inc()
+    dimension_metrics(services.settings.telemetry.dimensions).submitted(job.dimensions, job.cache.value)
     _log.info(
         "job accepted",
         action="jobs.accepted",

@@ -67,7 +67,7 @@ CHECKPOINTS = Counter(
     "safelight_checkpoints_total", "Checkpoints by what became of them: written, fetched, failed.", ("outcome",)
 )
 LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
-SPANS_EXPORTED = Counter("safelight_spans_total", "Spans by what became of them: exported, failed.", ("outcome",))
+SPANS = Counter("safelight_spans_total", "Spans by what became of them: ended, exported, failed.", ("outcome",))
 STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
 REQUEST_SECONDS = Histogram(
     "safelight_http_request_seconds",

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import (
@@ -33,7 +33,7 @@ from opentelemetry.trace import Span as SdkSpan
 from safelight import __version__
 from safelight.config import TelemetrySettings
 from safelight.telemetry.logs import get_logger
-from safelight.telemetry.metrics import SPANS_EXPORTED
+from safelight.telemetry.metrics import SPANS
 from safelight.telemetry.throttle import Throttle
 from safelight.telemetry.traces import Attributes, Kind, Span, Value
 
@@ -67,6 +67,7 @@ class OtlpTracer:
             shutdown_on_exit=False,  # it would wait for a collector that is away
             span_limits=_LIMITS,
         )
+        self._provider.add_span_processor(_Counted())
         self._provider.add_span_processor(BatchSpanProcessor(_Told(exporter or OTLPSpanExporter())))
         self._tracer = self._provider.get_tracer("safelight", __version__)
 
@@ -119,6 +120,14 @@ class OtlpSpan:
             self._span.end(_nanoseconds(at))
 
 
+class _Counted(SpanProcessor):
+    """Counts what is to be exported: what is missing later found no room in the queue."""
+
+    def on_end(self, span: ReadableSpan) -> None:  # noqa: ARG002 - the base's name
+        """A span is over."""
+        SPANS.labels("ended").inc()
+
+
 class _Told(SpanExporter):
     """An exporter whose troubles are told now and then, and counted."""
 
@@ -145,7 +154,7 @@ class _Told(SpanExporter):
         return self._exporter.force_flush(timeout_millis)
 
     def _note(self, count: int, trouble: str | None) -> None:
-        SPANS_EXPORTED.labels("exported" if trouble is None else "failed").inc(count)
+        SPANS.labels("exported" if trouble is None else "failed").inc(count)
         if trouble is not None and self._trouble.due(trouble):
             _log.warning("traces not exported", action="traces.export_failed", error=trouble)
         elif trouble is None and self._trouble.over():

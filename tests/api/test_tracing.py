@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import httpx
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind
 
 from safelight.config import TelemetrySettings
 from safelight.telemetry import traces
 from safelight.telemetry.otlp import OtlpTracer
-from tests.api.site import Driver, Site
+from tests.api.site import LIMIT_S, Driver, Site
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CLIENT = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -28,11 +31,21 @@ class Traced:
         self.tracer = OtlpTracer(TelemetrySettings(trace_ratio=ratio), "tests", {}, self.memory)
         self.stop = traces.use(self.tracer)
 
+    def finished(self, requests: int) -> Sequence[ReadableSpan]:
+        """All spans, once those of so many requests are over: they end just after the answer."""
+        end = time.monotonic() + LIMIT_S
+        while True:
+            self.tracer._provider.force_flush()
+            found = self.memory.get_finished_spans()
+            if sum(span.kind is SpanKind.SERVER for span in found) >= requests:
+                return found
+            assert time.monotonic() < end, found
+            time.sleep(0.01)
+
     def spans(self) -> dict[str, tuple[str, str, str]]:
-        """Trace, own and parent's id by name."""
-        self.tracer._provider.force_flush()
+        """Trace, own and parent's id by name, after one request."""
         found = {}
-        for span in self.memory.get_finished_spans():
+        for span in self.finished(1):
             context = span.context
             assert context is not None
             parent = f"{span.parent.span_id:016x}" if span.parent else ""
@@ -89,8 +102,7 @@ def test_a_hit_and_a_refusal_are_traced_too(site: Site, http: httpx.Client, work
     assert http.post("/v1/jobs", json=JOB).json()["cache"] == "hit"
     assert http.post("/v1/jobs", json={"prompt": "a secret star", "seed": "one"}).status_code == 400
     assert http.get("/livez").status_code == 200
-    traced.tracer._provider.force_flush()
-    spans = traced.memory.get_finished_spans()
+    spans = traced.finished(3)
     assert [span.name for span in spans if span.name.startswith("send")] == ["send default"] * 2
     statuses = [dict(span.attributes or {}).get("http.response.status_code") for span in spans]
     assert [status for status in statuses if status] == [202, 200, 400]
