@@ -1,85 +1,128 @@
-"""The statement that accepts a job: its row, with its place in its lane."""
+"""The statement that accepts jobs: their rows, with their places in their lanes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+from psycopg.types.json import Jsonb
 
 from jobstore.job import CacheOutcome, JobRequest, NewJob
-from jobstore.postgres.columns import adapted
 from jobstore.rules.fairness import EXPECTED_LIMITS_S, USUAL_STEP_S
 from jobstore.rules.rows import NOBODY
 
-# Another size of the same model tells the pace by the number of pixels.
-EXPECTED = """
-SELECT least(greatest(%(image_steps)s * coalesce((
-    SELECT step_s * %(pixels)s::float8 / (width::float8 * height) FROM pace WHERE model = %(model)s
-    ORDER BY abs(width::float8 * height - %(pixels)s::float8), seen_at DESC LIMIT 1
-), %(usual_step_s)s::float8), %(least_s)s), %(most_s)s) AS expected_s
+
+def _expected(image_steps: str, pixels: str, model: str) -> str:
+    """Another size of the same model tells the pace by the number of pixels."""
+    return f"""
+SELECT least(greatest({image_steps} * coalesce((
+    SELECT step_s * {pixels}::float8 / (width::float8 * height) FROM pace WHERE pace.model = {model}
+    ORDER BY abs(width::float8 * height - {pixels}::float8), seen_at DESC LIMIT 1
+), {USUAL_STEP_S}), {EXPECTED_LIMITS_S[0]}), {EXPECTED_LIMITS_S[1]}) AS expected_s
 """
+
+
+EXPECTED = _expected("%(image_steps)s::float8", "%(pixels)s", "%(model)s")
 """Seconds of device time that a request is expected to take; its arguments are ``pace_of`` the request."""
-_TAIL = f"""
-SELECT start_tag + share_s FROM job
-WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL) AND lane = %(lane)s
-  AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)
-ORDER BY start_tag DESC LIMIT 1
+
+
+def _start_tag(lane: str, key_id: str) -> str:
+    return f"""
+SELECT greatest(coalesce((SELECT virtual_s FROM lane WHERE name = {lane}), 0), (
+    SELECT start_tag + share_s FROM job
+    WHERE leader_id IS NULL AND (state = 'queued' OR started_at IS NOT NULL) AND lane = {lane}
+      AND coalesce(key_id, '{NOBODY}'::uuid) = coalesce({key_id}::uuid, '{NOBODY}'::uuid)
+    ORDER BY start_tag DESC LIMIT 1
+)) AS start_tag
 """
-_VIRTUAL = "SELECT virtual_s FROM lane WHERE name = %(lane)s"
-START_TAG = f"SELECT greatest(coalesce(({_VIRTUAL}), 0), ({_TAIL})) AS start_tag"
+
+
+START_TAG = _start_tag("%(lane)s", "%(key_id)s")
 """The end of what a key has in a lane, or the lane's clock."""
 
-INSERT_JOB = f"""
+# What is written as it comes, by column.
+_GIVEN = {
+    "id": "uuid", "lane": "text", "model": "text", "batch_key": "text", "request": "jsonb", "format": "text",
+    "fingerprint": "text", "seedless_fingerprint": "text", "joinable": "boolean", "cache": "text", "leader_id": "uuid",
+    "key_id": "uuid", "team": "text", "customer": "text", "dimensions": "jsonb", "currency": "text", "price": "numeric",
+    "reserved": "numeric", "rate": "numeric", "ceiling": "numeric", "quotas": "jsonb", "fallbacks": "jsonb",
+    "max_attempts": "integer", "start_at": "timestamptz", "warnings": "jsonb", "traceparent": "text",
+}  # fmt: skip
+# What columns are worked out of.
+_ASKED = {
+    "state": "text", "offset_s": "float8", "weight": "float8", "image_steps": "float8", "pixels": "float8",
+    "deadline_s": "float8", "start_deadline_s": "float8",
+}  # fmt: skip
+_RECORD = ", ".join(f"{name} {kind}" for name, kind in (_GIVEN | _ASKED).items())
+
+INSERT_JOBS = f"""
+WITH asked AS MATERIALIZED (
+    SELECT row_number() OVER () AS turn, clock_timestamp() AS now, job.*
+    FROM jsonb_to_recordset(%(jobs)s) AS job ({_RECORD})
+),
+expected AS (
+    SELECT asked.*, CASE WHEN state = 'succeeded' THEN 0 ELSE found.expected_s / weight END AS share_s, found.expected_s
+    FROM asked CROSS JOIN LATERAL ({_expected("asked.image_steps", "asked.pixels", "asked.model")}) AS found
+),
+tenants AS MATERIALIZED (
+    SELECT tenant.*, found.start_tag
+    FROM (SELECT DISTINCT lane, key_id FROM asked) AS tenant
+    CROSS JOIN LATERAL ({_start_tag("tenant.lane", "tenant.key_id")}) AS found
+),
+placed AS (
+    SELECT expected.*, tenants.start_tag + coalesce(sum(share_s) OVER (
+        PARTITION BY expected.lane, expected.key_id ORDER BY turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), 0) AS start_tag
+    FROM expected JOIN tenants ON tenants.lane = expected.lane AND tenants.key_id IS NOT DISTINCT FROM expected.key_id
+)
 INSERT INTO job (
-    id, state, lane, model, batch_key, rank_at, start_tag, share_s, expected_s, request, format, fingerprint,
-    seedless_fingerprint, joinable, cache, leader_id, key_id, dimensions, currency, price, reserved, max_attempts,
-    attempts_allowed, start_at, start_by, created_at, started_at, finished_at, deadline_at, team, customer, quotas,
-    ceiling, rate, fallbacks, traceparent, warnings
+    {", ".join(_GIVEN)},
+    state, rank_at, start_tag, share_s, expected_s, attempts_allowed, start_by, created_at, started_at, finished_at,
+    deadline_at
 )
 SELECT
-    %(id)s, CASE WHEN %(state)s = 'queued' AND %(start_at)s::timestamptz > c.now THEN 'scheduled' ELSE %(state)s END,
-    %(lane)s, %(model)s, %(batch_key)s, p.start_tag + %(offset_s)s, p.start_tag,
-    CASE WHEN %(state)s = 'succeeded' THEN 0 ELSE e.expected_s / %(weight)s END, e.expected_s,
-    %(request)s, %(format)s, %(fingerprint)s, %(seedless_fingerprint)s, %(joinable)s, %(cache)s,
-    %(leader_id)s, %(key_id)s, %(dimensions)s, %(currency)s, %(price)s, %(reserved)s, %(max_attempts)s,
-    %(max_attempts)s, %(start_at)s, c.now + make_interval(secs => %(start_deadline_s)s), c.now,
-    CASE WHEN %(state)s IN ('running', 'succeeded') THEN c.now END, CASE WHEN %(state)s = 'succeeded' THEN c.now END,
-    c.now + make_interval(secs => %(deadline_s)s), %(team)s, %(customer)s, %(quotas)s, %(ceiling)s, %(rate)s,
-    %(fallbacks)s, %(traceparent)s, %(warnings)s
-FROM (SELECT clock_timestamp() AS now) AS c, ({EXPECTED}) AS e,
-     ({START_TAG}) AS p
+    {", ".join(_GIVEN)},
+    CASE WHEN state = 'queued' AND start_at > now THEN 'scheduled' ELSE state END,
+    start_tag + offset_s, start_tag, share_s, expected_s, max_attempts,
+    now + make_interval(secs => start_deadline_s), now,
+    CASE WHEN state IN ('running', 'succeeded') THEN now END, CASE WHEN state = 'succeeded' THEN now END,
+    now + make_interval(secs => deadline_s)
+FROM placed ORDER BY turn
 ON CONFLICT (fingerprint) WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
 DO NOTHING
 RETURNING *
 """
+"""Inserts jobs in their order, each of a key behind the one before; of those that are in flight already, none."""
 
 
 def pace_of(request: JobRequest) -> dict[str, Any]:
     """The arguments of ``EXPECTED``."""
-    least_s, most_s = EXPECTED_LIMITS_S
     return {
-        "image_steps": float(request.steps * request.n), "pixels": request.width * request.height,
-        "model": request.model, "usual_step_s": USUAL_STEP_S, "least_s": least_s, "most_s": most_s,
-    }  # fmt: skip
+        "image_steps": request.steps * request.n,
+        "pixels": request.width * request.height,
+        "model": request.model,
+    }
 
 
-def arguments_of(new: NewJob, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of ``INSERT_JOB``; ``columns`` stands over what a job that waits by itself has."""
+def arguments_of(jobs: Iterable[tuple[NewJob, Mapping[str, Any]]]) -> dict[str, Any]:
+    """The arguments of ``INSERT_JOBS``; the columns beside a job stand over what one that waits by itself has."""
+    records = [_record(new) | dict(columns) for new, columns in jobs]
+    return {"jobs": Jsonb(records, dumps=msgspec.json.encode)}
+
+
+def _record(new: NewJob) -> dict[str, Any]:
     request = new.request
-    return adapted(
-        {
-            "state": "queued", "cache": CacheOutcome.MISS, "leader_id": None, "joinable": False, "reserved": 0,
-            "id": new.id, "lane": new.lane, "model": request.model, "batch_key": new.batch_key,
-            "offset_s": float((5 - request.priority) * new.priority_quantum_s), "weight": new.weight,
-            **pace_of(request),
-            "request": msgspec.to_builtins(request), "format": request.format,
-            "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
-            "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
-            "max_attempts": new.max_attempts, "start_at": request.start_at, "deadline_s": request.deadline_s,
-            "start_deadline_s": request.start_deadline_s, "team": new.team, "customer": new.customer, "quotas": [],
-            "ceiling": new.ceiling, "rate": new.rate, "fallbacks": msgspec.to_builtins(new.fallbacks),
-            "traceparent": new.traceparent, "warnings": list(new.warnings),
-            **columns,
-        }
-    )  # fmt: skip
+    return {
+        "state": "queued", "cache": CacheOutcome.MISS, "leader_id": None, "joinable": False, "reserved": 0,
+        "id": new.id, "lane": new.lane, "model": request.model, "batch_key": new.batch_key,
+        "offset_s": (5 - request.priority) * new.priority_quantum_s, "weight": new.weight,
+        "image_steps": request.steps * request.n, "pixels": request.width * request.height,
+        "request": request, "format": request.format,
+        "fingerprint": new.fingerprint, "seedless_fingerprint": new.seedless_fingerprint, "key_id": new.key_id,
+        "dimensions": new.dimensions, "currency": new.currency, "price": new.price,
+        "max_attempts": new.max_attempts, "start_at": request.start_at, "deadline_s": request.deadline_s,
+        "start_deadline_s": request.start_deadline_s, "team": new.team, "customer": new.customer, "quotas": (),
+        "ceiling": new.ceiling, "rate": new.rate, "fallbacks": new.fallbacks, "traceparent": new.traceparent,
+        "warnings": new.warnings,
+    }  # fmt: skip

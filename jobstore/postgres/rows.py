@@ -15,12 +15,12 @@ from psycopg.types.json import Jsonb
 from jobstore.job import JobRequest, NewJob, Picture
 from jobstore.postgres import quotas, stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
-from jobstore.postgres.insert import EXPECTED, INSERT_JOB, START_TAG, arguments_of, pace_of
+from jobstore.postgres.insert import EXPECTED, INSERT_JOBS, START_TAG, arguments_of, pace_of
 from jobstore.postgres.letters import letters
 from jobstore.protocol import RedriveFilter
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.quotas import QuotaBooking
-from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
+from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row, summed
 
 _IN_FLIGHT = """
 SELECT * FROM job
@@ -139,7 +139,7 @@ class PostgresRows:
 
     async def add_job(self, new: NewJob, columns: Mapping[str, Any]) -> Row | None:
         decided = {name: value for name, value in columns.items() if value is not NOW}
-        return await one(self.connection, INSERT_JOB, arguments_of(new, decided))
+        return await one(self.connection, INSERT_JOBS, arguments_of([(new, decided)]))
 
     async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
         sets = ", ".join(f"{name} = {_written(name, value)}" for name, value in columns.items())
@@ -239,7 +239,7 @@ class PostgresRows:
     async def flush(self) -> None:
         """Write the bookings, in the order of their keys: the last locks that a transaction takes."""
         await quotas.book(self.connection, self._quota_bookings)
-        for booking in sorted(self._bookings, key=lambda booking: (booking.key_id, booking.currency)):
+        for booking in summed(self._bookings):
             await self.connection.execute(_BOOK, dataclasses.asdict(booking))
 
     async def _insert(self, query: str, rows: Sequence[Mapping[str, Any]]) -> None:

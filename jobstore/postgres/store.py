@@ -14,9 +14,11 @@ from jobstore.ledger import Balance, UsageRow
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
+from jobstore.postgres.intake import Intake
 from jobstore.postgres.keys import PostgresKeys
 from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
+from jobstore.postgres.submit import Accepted
 from jobstore.postgres.transactions import Transactions
 from jobstore.protocol import (
     ApiKey,
@@ -53,13 +55,15 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore):
         """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
         self._transactions = Transactions(url, max_connections, wait_s)
         self._lanes: set[str] = set()
+        self._intake = Intake(self._submit_together, self._submit_alone)
 
     async def open(self) -> None:
         """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
         await self._transactions.open()
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Write what was submitted, and close all connections."""
+        await self._intake.drain()
         await self._transactions.close()
 
     async def in_transaction(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
@@ -77,10 +81,14 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore):
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         for lane in new.lanes:
             await self._know_lane(lane)
-        row = None if pictures or not submit.is_plain(new) else await self._on(lambda c: submit.plainly(c, new))
-        if row is None:
-            row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
-        return submit.told(row) or await self.told(row)
+        return await (self._submit_alone(new, pictures) if pictures else self._intake.submit(new))
+
+    async def _submit_alone(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
+        row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
+        return await self.told(row)
+
+    async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
+        return await self.in_transaction(lambda rows: submit.together(rows, jobs))
 
     async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))

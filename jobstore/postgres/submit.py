@@ -1,31 +1,52 @@
-"""Accepting a job: in one statement where nothing is special about it, else by the rules."""
+"""Accepting jobs: many in one transaction where nothing is special about them, else one by one by the rules."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
 
-from jobstore.job import Job, JobState, NewJob, Picture
-from jobstore.postgres.columns import Connection, one
-from jobstore.postgres.insert import INSERT_JOB, arguments_of
+import msgspec
+from psycopg.types.json import Jsonb
+
+from jobstore.errors import QuotaExceededError
+from jobstore.job import CacheOutcome, Job, JobState, NewJob, Picture
+from jobstore.postgres.columns import every
+from jobstore.postgres.insert import INSERT_JOBS, arguments_of
+from jobstore.postgres.listing import told
 from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
 from jobstore.rules import requests
-from jobstore.rules.quotas import owners_of
-from jobstore.rules.rows import Row, to_job
+from jobstore.rules.quotas import Entry, admission, owners_of
+from jobstore.rules.rows import NOBODY, Booking, Row
 
-# The same as ``requests.accept`` for a job that neither is answered nor finds one like it in flight.
+Accepted = Job | QuotaExceededError | None
+"""What became of a submit; None where its idempotency key is known, and the rules must look."""
+
+_TOLD = ("seq", "state", "lane", "rank_at", "expected_s", "created_at", "start_by", "deadline_at")
+
+# The same as ``requests.accept`` for jobs that are neither answered nor find one like them in flight.
 _PLAIN = f"""
-WITH added AS ({INSERT_JOB}),
+WITH added AS ({INSERT_JOBS}),
 told AS (
     INSERT INTO job_event (job_id, kind, data)
-    SELECT id, 'state', jsonb_build_object('state', state, 'attempt', attempts, 'cache', cache) FROM added
-),
-booked AS (
-    INSERT INTO balance AS known (key_id, currency, reserved, charged)
-    SELECT key_id, currency, reserved, 0 FROM added WHERE key_id IS NOT NULL AND reserved > 0
-    ON CONFLICT (key_id, currency) DO UPDATE SET reserved = known.reserved + EXCLUDED.reserved
+    SELECT id, 'state', jsonb_build_object('state', state, 'attempt', attempts, 'cache', cache) FROM added ORDER BY seq
 )
-SELECT this.*, ahead.* FROM added AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
+SELECT this.id, {", ".join(f"this.{name}" for name in _TOLD)}, ahead.*
+FROM added AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
+"""
+# In the order of the keys, so that two transactions with the same ones don't block each other for good.
+_REPLAYS = """
+INSERT INTO replay (scope, key, body_sha256, job_id, expires_at)
+SELECT scope, key, body_sha256, job_id, clock_timestamp() + make_interval(secs => keep_s)
+FROM jsonb_to_recordset(%(replays)s) AS asked
+    (scope uuid, key text, body_sha256 text, job_id uuid, keep_s float8, renew boolean)
+ORDER BY scope, key
+ON CONFLICT (scope, key) DO UPDATE SET
+    body_sha256 = EXCLUDED.body_sha256, job_id = EXCLUDED.job_id, expires_at = EXCLUDED.expires_at
+WHERE replay.expires_at <= clock_timestamp() OR %(renew)s
+RETURNING job_id
 """
 
 
@@ -33,20 +54,11 @@ class LostRaceError(Exception):
     """An identical submit came first: the transaction is to be run again."""
 
 
-def is_plain(new: NewJob) -> bool:
-    """True for a job that neither an idempotency key nor a quota may concern."""
-    return new.replay is None and not owners_of(new.key_id, new.team, new.customer)
-
-
-async def plainly(connection: Connection, new: NewJob) -> Row | None:
-    """The row of a job that waits by itself; None, and nothing written, where one like it is in flight."""
-    joinable = new.request.cache.writes and new.request.start_at is None
-    arguments = arguments_of(new, {"joinable": joinable, "reserved": new.price})
-    return await one(connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
-
-
 async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> Row:
-    """The row of a job, or of the one that its idempotency key made before. Raises LostRaceError."""
+    """The row of a job, or of the one that its idempotency key made before.
+
+    Raises LostRaceError, QuotaExceededError.
+    """
     row = await requests.replayed(rows, new)
     if row is None:
         row = await requests.accept(rows, new, pictures)
@@ -55,9 +67,120 @@ async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture])
     return row
 
 
-def told(row: Row) -> Job | None:
-    """The job of a row that ``plainly`` gave, with its place in the queue; None for other rows."""
-    if "jobs_ahead" not in row:
-        return None
-    queued = row["state"] == JobState.QUEUED
-    return to_job(row, (), place_of(row, COUNTED_AT_SUBMIT) if queued else None)
+async def together(rows: PostgresRows, jobs: Sequence[NewJob]) -> list[Accepted]:
+    """What becomes of jobs that no pictures were found for, in their order, in one transaction.
+
+    No two of them may have one idempotency key. Raises LostRaceError, and whatever one of them alone would raise.
+    """
+    fresh = await _fresh(rows, jobs)
+    admitted, refused = await _admit(rows, [new for new in jobs if new.id in fresh])
+    await _forget_replays(rows, [new for new in jobs if new.id in refused])
+    found = await _write(rows, admitted)
+    return [refused.get(new.id) or found.get(new.id) for new in jobs]
+
+
+async def _fresh(rows: PostgresRows, jobs: Sequence[NewJob]) -> set[UUID]:
+    """The jobs that no idempotency key has made before; their keys are theirs now."""
+    fresh = {new.id for new in jobs if new.replay is None}
+    for renew in (False, True):
+        asked = [_replay(new) for new in jobs if new.replay is not None and new.replay.renew is renew]
+        if asked:
+            arguments = {"replays": Jsonb(asked, dumps=msgspec.json.encode), "renew": renew}
+            fresh |= {row["job_id"] for row in await every(rows.connection, _REPLAYS, arguments)}
+    return fresh
+
+
+def _replay(new: NewJob) -> dict[str, Any]:
+    known = msgspec.structs.asdict(new.replay) if new.replay else {}
+    return known | {"scope": new.key_id or NOBODY, "job_id": new.id}
+
+
+async def _admit(
+    rows: PostgresRows, jobs: Sequence[NewJob]
+) -> tuple[list[tuple[NewJob, list[Entry]]], dict[UUID, QuotaExceededError]]:
+    """Those that their quotas let in, and where they are booked; and why the others are not."""
+    owners = {new.id: owners_of(new.key_id, new.team, new.customer) for new in jobs}
+    gate = await admission(rows, sorted({owner for each in owners.values() for owner in each}))
+    admitted, refused = [], {}
+    for new in jobs:
+        try:
+            admitted.append((new, gate.admit(new, owners[new.id], waits=True)))
+        except QuotaExceededError as error:
+            refused[new.id] = error
+    rows.book_quotas(gate.bookings)
+    return admitted, refused
+
+
+async def _forget_replays(rows: PostgresRows, jobs: Sequence[NewJob]) -> None:
+    """Leave the idempotency keys of jobs that are not taken to the next try."""
+    ids = [new.id for new in jobs if new.replay is not None]
+    if ids:
+        scopes = [new.key_id or UUID(NOBODY) for new in jobs if new.replay is not None]
+        keys = [new.replay.key for new in jobs if new.replay is not None]
+        query = (
+            "DELETE FROM replay USING unnest(%(scopes)s::uuid[], %(keys)s::text[]) AS gone (scope, key) "
+            "WHERE replay.scope = gone.scope AND replay.key = gone.key AND job_id = ANY(%(ids)s)"
+        )
+        await rows.connection.execute(query, {"scopes": scopes, "keys": keys, "ids": ids})
+
+
+async def _write(rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]]) -> dict[UUID, Job]:
+    """The jobs by id: those that wait by themselves at once, then one by one those that join a render in flight."""
+    if not admitted:
+        return {}
+    arguments = arguments_of((new, _columns(new, entries)) for new, entries in admitted)
+    added = await every(rows.connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
+    by_id = {row["id"]: row for row in added}
+    jobs = {new.id: _job(new, by_id[new.id]) for new, _ in admitted if new.id in by_id}
+    rows.book([_booking(new) for new, _ in admitted if new.id in by_id and new.key_id is not None and new.price])
+    for new, entries in sorted(admitted, key=lambda pair: pair[0].fingerprint):
+        if new.id not in by_id:
+            row = await requests.accept_admitted(rows, new, (), entries)
+            if row is None:
+                raise LostRaceError
+            jobs[new.id] = await told(rows.connection, row)
+    return jobs
+
+
+def _columns(new: NewJob, entries: Sequence[Entry]) -> Mapping[str, Any]:
+    joinable = new.request.cache.writes and new.request.start_at is None
+    return {"joinable": joinable, "reserved": new.price, "quotas": [entry.kept for entry in entries]}
+
+
+def _booking(new: NewJob) -> Booking:
+    if new.key_id is None:
+        raise ValueError("a job without an API key has no balance")
+    return Booking(new.key_id, new.currency, new.price, Decimal(0))
+
+
+def _job(new: NewJob, row: Row) -> Job:
+    """The job of a submit, with what the store made of it: no need to read back what was written a moment ago."""
+    state = JobState(row["state"])
+    position, eta_s = (place_of(row, COUNTED_AT_SUBMIT) if state is JobState.QUEUED else None) or (None, None)
+    return Job(
+        id=new.id,
+        state=state,
+        request=new.request,
+        lane=new.lane,
+        batch_key=new.batch_key,
+        fingerprint=new.fingerprint,
+        seedless_fingerprint=new.seedless_fingerprint,
+        cache=CacheOutcome.MISS,
+        key_id=new.key_id,
+        team=new.team,
+        customer=new.customer,
+        dimensions=new.dimensions,
+        currency=new.currency,
+        reserved=new.price,
+        max_attempts=new.max_attempts,
+        warnings=tuple(new.warnings),
+        queue_position=position,
+        eta_s=eta_s,
+        expected_s=row["expected_s"],
+        created_at=row["created_at"],
+        start_at=new.request.start_at,
+        start_by=row["start_by"],
+        deadline_at=row["deadline_at"],
+        fallbacks=new.fallbacks,
+        traceparent=new.traceparent,
+    )

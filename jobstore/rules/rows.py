@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
@@ -52,6 +52,16 @@ class Booking:
     currency: str
     reserved: Decimal
     charged: Decimal
+
+
+def summed(bookings: Iterable[Booking]) -> list[Booking]:
+    """One booking for each balance, in the order of their keys."""
+    sums: dict[tuple[UUID, str], Booking] = {}
+    for booking in bookings:
+        place = (booking.key_id, booking.currency)
+        known = sums.get(place, Booking(*place, Decimal(0), Decimal(0)))
+        sums[place] = Booking(*place, known.reserved + booking.reserved, known.charged + booking.charged)
+    return [sums[place] for place in sorted(sums)]
 
 
 class Rows(QuotaRows, Protocol):

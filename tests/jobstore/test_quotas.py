@@ -151,4 +151,7 @@ def test_one_gate_lets_in_one_after_the_other() -> None:
     with pytest.raises(QuotaExceededError) as refused:
         gate.admit(new_job(team="ads", price=Decimal("0.1")), [("team", "ads")], waits=True)
     assert refused.value.status.quota == jobs
-    assert {(booking.held, booking.used) for booking in gate.bookings} == {(Decimal("0.8"), Decimal(0)), (Decimal(2), Decimal(0))}
+    assert {(booking.held, booking.used) for booking in gate.bookings} == {
+        (Decimal("0.8"), Decimal(0)),
+        (Decimal(2), Decimal(0)),
+    }
