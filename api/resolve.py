@@ -6,12 +6,14 @@ import random
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import msgspec
 
 from api.adapters import resolve_adapters
 from api.auth import needs_model
 from api.problems import ProblemError, invalid
+from api.routes import routes_of
 from api.schemas import SubmitRequest
 from api.wording import plainly
 from jobstore.fingerprint import batch_key, fingerprints
@@ -36,29 +38,11 @@ def resolve(
 ) -> NewJob:
     """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken."""
     name, model = _model(submit, settings, key)
-    width, height = _size(model.usual_size if submit.size is None else submit.size, model)
-    steps = _at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps)
-    request = JobRequest(
-        model=name,
-        prompt=_prompt(submit, settings),
-        negative_prompt=_negative_prompt(submit, name, model, settings),
-        width=width,
-        height=height,
-        n=_at_most("n", submit.n, settings.jobs.max_images),
-        steps=steps,
-        guidance=model.default_guidance if submit.guidance is None else submit.guidance,
-        adapters=resolve_adapters(submit.adapters, name, model),
-        seed=_RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit),
-        priority=submit.priority,
-        cache=_cache(submit, settings),
-        format=submit.format,
-        deadline_s=_seconds("deadline_s", submit.deadline_s, settings),
-        start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
-        start_at=_start(submit.start_at),
-        previews=_previews(submit, settings, steps),
-    )
+    seed = _RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit)
+    request = _request(submit, name, model, settings, seed)
     _check_start(request)
     exact, seedless = fingerprints(request, model)
+    routes, warnings = routes_of(request, key, settings, partial(_instead, submit, request, settings))
     return NewJob(
         id=uuid7(),
         request=request,
@@ -76,7 +60,50 @@ def resolve(
         customer=key.customer if key else None,
         weight=key.weight if key else 1.0,
         replay=replay,
+        fallbacks=routes,
+        warnings=warnings,
     )
+
+
+def _request(submit: SubmitRequest, name: str, model: ModelSettings, settings: Settings, seed: int) -> JobRequest:
+    """The request as the model has it. Raises ProblemError naming the field that it can't take."""
+    width, height = _size(model.usual_size if submit.size is None else submit.size, model)
+    steps = _at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps)
+    return JobRequest(
+        model=name,
+        prompt=_prompt(submit, settings),
+        negative_prompt=_negative_prompt(submit, name, model, settings),
+        width=width,
+        height=height,
+        n=_at_most("n", submit.n, settings.jobs.max_images),
+        steps=steps,
+        guidance=model.default_guidance if submit.guidance is None else submit.guidance,
+        adapters=resolve_adapters(submit.adapters, name, model),
+        seed=seed,
+        priority=submit.priority,
+        cache=_cache(submit, settings),
+        format=submit.format,
+        deadline_s=_seconds("deadline_s", submit.deadline_s, settings),
+        start_deadline_s=_seconds("start_deadline_s", submit.start_deadline_s, settings),
+        start_at=_start(submit.start_at),
+        previews=_previews(submit, settings, steps),
+    )
+
+
+def _instead(submit: SubmitRequest, asked: JobRequest, settings: Settings, name: str) -> JobRequest:
+    """The request as another model would have it, of the same size where nobody named one and the model has it.
+
+    Raises ProblemError.
+    """
+    sized = msgspec.structs.replace(submit, size=f"{asked.width}x{asked.height}")
+    model = settings.models[name]
+    try:
+        request = _request(sized, name, model, settings, asked.seed)
+    except ProblemError as problem:
+        if submit.size is not None or problem.field != "size":
+            raise
+        request = _request(submit, name, model, settings, asked.seed)
+    return msgspec.structs.replace(request, fallback_for=asked.model)
 
 
 def names_no_seed(submit: SubmitRequest) -> bool:

@@ -123,12 +123,14 @@ class CostView(Struct, frozen=True, kw_only=True):
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """A job as clients see it."""
+    """A job as clients see it. ``model`` renders it; ``fallback_for`` is the one that was asked for, where that is
+    another."""
 
     id: UUID
     object: Literal["job"] = "job"
     state: JobState
     model: str
+    fallback_for: str | None
     request: RequestView
     progress: ProgressView
     queue: QueueView

@@ -32,6 +32,7 @@ def job_view(job: Job, services: Services) -> JobView:
         id=job.id,
         state=job.state,
         model=job.request.model,
+        fallback_for=job.request.fallback_for,
         request=_request_view(job.request),
         progress=_progress_of(job, services.live),
         queue=_queue_of(job, services.backpressure),
