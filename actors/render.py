@@ -13,7 +13,7 @@ from actors.leases import HeldJob, Leases
 from actors.mates import preferred
 from actors.parts import Parts
 from actors.rendering import render_job
-from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler
+from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler, device_seconds
 from actors.solitude import Solitude
 from actors.storing import discard_pictures
 from actors.tracing import attempt_span, note_outcome, trace_wait
@@ -119,8 +119,8 @@ class RenderActor:
 
     def _count(self, held: HeldJob, outcome: Outcome, job: Job) -> None:
         """Count an attempt by the job's dimensions, and the job where it is at its end."""
-        spent = outcome.finish.gpu_seconds if isinstance(outcome, Rendered) else outcome.spent.gpu_seconds
-        self._dimensions.attempted(job.dimensions, float(spent), time.monotonic() - held.claimed_at)
+        spent = float(device_seconds(outcome))
+        self._dimensions.attempted(job.dimensions, spent, time.monotonic() - held.claimed_at)
         if job.state.terminal:
             self._dimensions.settled(job.dimensions, job.state.value, float(job.charged), job.currency)
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 from actors.leases import HeldJob, Leases
 from actors.retries import retry_in_s
@@ -53,6 +54,13 @@ class HandedBack:
 
 
 Outcome = Rendered | Failed | Stopped | HandedBack
+
+
+def device_seconds(outcome: Outcome) -> Decimal:
+    """The device time that an attempt took, in seconds."""
+    return outcome.finish.gpu_seconds if isinstance(outcome, Rendered) else outcome.spent.gpu_seconds
+
+
 Write = Callable[[], Awaitable[Settled | None]]
 
 

@@ -8,17 +8,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from actors.engine import EngineError, RenderResult, StepProgress, Watch
-from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
+from actors.engine import RenderResult, StepProgress, Watch
+from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped, device_seconds
 from jobstore.job import Job, JobEvent, JobState
 from jobstore.protocol import JobStore, Lease, Worker
 from safelight.telemetry import get_logger, traces
-from safelight.telemetry.traces import Attributes, Span, dimension_attributes
+from safelight.telemetry.traces import Attributes, Span, dimension_attributes, kind_of
 
 _log = get_logger(__name__)
 
 _READ_S = 2.0
 _MOST_STEP_EVENTS = 8  # a render, whatever its steps
+_OUTCOMES = {Rendered: "rendered", Failed: "failed", Stopped: "canceled", HandedBack: "handed_back"}
 
 
 def attempt_span(lease: Lease, worker: Worker) -> AbstractContextManager[Span]:
@@ -53,22 +54,17 @@ async def trace_wait(store: JobStore, job: Job) -> None:
 
 def note_outcome(span: Span, outcome: Outcome, state: JobState | None) -> None:
     """How an attempt ended, and where that left its job (None: the lease was lost)."""
-    match outcome:
-        case Rendered(finish):
-            ended: Attributes = {
-                "safelight.outcome": "rendered",
-                "safelight.cache": finish.cache.value,
-                "safelight.device_seconds": float(finish.gpu_seconds),
-            }
-        case Failed(error, spent):
-            ended = {"safelight.outcome": "failed", "safelight.device_seconds": float(spent.gpu_seconds)}
-            span.fail(error.code)
-        case Stopped(spent):
-            ended = {"safelight.outcome": "canceled", "safelight.device_seconds": float(spent.gpu_seconds)}
-        case HandedBack(spent):
-            ended = {"safelight.outcome": "handed_back", "safelight.device_seconds": float(spent.gpu_seconds)}
-    span.set({**ended, "safelight.job.state": None if state is None else state.value})
-    if state is None:
+    span.set(
+        {
+            "safelight.outcome": _OUTCOMES.get(type(outcome)),
+            "safelight.cache": outcome.finish.cache.value if isinstance(outcome, Rendered) else None,
+            "safelight.device_seconds": float(device_seconds(outcome)),
+            "safelight.job.state": None if state is None else state.value,
+        }
+    )
+    if isinstance(outcome, Failed):
+        span.fail(outcome.error.code)
+    elif state is None:
         span.fail("lease_lost")
 
 
@@ -110,7 +106,7 @@ class Denoising:
     def end(self, error: Exception | None = None) -> None:
         """It is over; with an ``error`` there are no pictures."""
         if error is not None:
-            (self._rest or self._steps).fail(error.code if isinstance(error, EngineError) else type(error).__name__)
+            (self._rest or self._steps).fail(kind_of(error))
         self._steps.end()
         if self._rest is not None:
             self._rest.end()

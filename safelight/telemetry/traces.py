@@ -145,12 +145,12 @@ def begin(
 def span(
     name: str, *, kind: Kind = "internal", parent: Span | str | None = None, attributes: Attributes | None = None
 ) -> Iterator[Span]:
-    """A span around the block, current within it. An exception marks it as failed, by its class alone."""
+    """A span around the block, current within it. An exception marks it as failed."""
     with during(begin(name, kind=kind, parent=parent, attributes=attributes)) as own:
         try:
             yield own
         except Exception as error:
-            own.fail(type(error).__name__)
+            own.fail(kind_of(error))
             raise
         finally:
             own.end()
@@ -164,6 +164,12 @@ def during(span: Span) -> Iterator[Span]:
         yield span
     finally:
         _current.reset(token)
+
+
+def kind_of(error: Exception) -> str:
+    """What to call an error: its code where it has one, else its class. Never its message, which may quote a prompt."""
+    code = getattr(error, "code", None)
+    return code if isinstance(code, str) and code else type(error).__name__
 
 
 def dimension_attributes(dimensions: Mapping[str, str]) -> dict[str, Value | None]:
