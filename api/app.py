@@ -25,6 +25,7 @@ from api.live import LiveProgress
 from api.openapi import ApiDocument
 from api.origins import same_site
 from api.pages import asset, documentation, openapi_document, playground
+from api.prices import price_job
 from api.problems import EXCEPTION_HANDLERS
 from api.services import Services
 from api.shutdown import on_termination
@@ -88,7 +89,7 @@ def _described() -> list[ControllerRouterHandler]:
         security=[{"key": []}, {}],
         route_handlers=[
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
-            list_lanes, pause_lane, resume_lane,
+            list_lanes, pause_lane, resume_lane, price_job,
         ],
     )  # fmt: skip
     return [v1, livez, readyz, healthz, metrics]

@@ -16,9 +16,10 @@ from api.problems import ProblemError, invalid
 from api.routes import routes_of
 from api.schemas import SubmitRequest
 from api.wording import plainly
-from jobstore.fingerprint import batch_key, fingerprints
+from jobstore.fingerprint import batch_key, cache_scope, fingerprints
 from jobstore.ids import uuid7
 from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob, Replay
+from jobstore.pricing import price_of
 from jobstore.protocol import ApiKey
 from safelight.config import ModelSettings, Settings
 
@@ -41,7 +42,9 @@ def resolve(
     seed = _RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit)
     request = _request(submit, name, model, settings, seed)
     _check_start(request)
-    exact, seedless = fingerprints(request, model)
+    key_id, team = (key.id, key.team) if key else (None, None)
+    exact, seedless = fingerprints(request, model, cache_scope(settings.jobs.cache_scope, key_id, team))
+    price = price_of(request, model)
     routes, warnings = routes_of(request, key, settings, partial(_instead, submit, request, settings))
     return NewJob(
         id=uuid7(),
@@ -50,13 +53,14 @@ def resolve(
         batch_key=batch_key(request, model),
         fingerprint=exact,
         seedless_fingerprint=seedless,
-        price=model.price_per_image * request.n,
+        price=price.most,
+        rate=price.rate,
         currency=settings.jobs.currency,
         priority_quantum_s=settings.jobs.priority_quantum_s,
         max_attempts=settings.worker.max_attempts,
         dimensions=dict(dimensions),
-        key_id=key.id if key else None,
-        team=key.team if key else None,
+        key_id=key_id,
+        team=team,
         customer=key.customer if key else None,
         weight=key.weight if key else 1.0,
         replay=replay,
@@ -114,7 +118,8 @@ def names_no_seed(submit: SubmitRequest) -> bool:
 def with_seed(new: NewJob, seed: int, settings: Settings) -> NewJob:
     """The same job with another seed."""
     request = msgspec.structs.replace(new.request, seed=seed)
-    exact, _ = fingerprints(request, settings.models[request.model])
+    scope = cache_scope(settings.jobs.cache_scope, new.key_id, new.team)
+    exact, _ = fingerprints(request, settings.models[request.model], scope)
     return msgspec.structs.replace(new, request=request, fingerprint=exact)
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from api.price_schemas import PricingView
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
 from safelight.config.settings import Lane, Name
 
@@ -222,6 +223,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     negative_prompt: bool
     adapters: tuple[str, ...]
     default: bool
+    pricing: PricingView
 
 
 class ModelList(Struct, frozen=True, kw_only=True):

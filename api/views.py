@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from api.backpressure import Backpressure
 from api.live import LiveProgress
+from api.price_schemas import PricingView
 from api.schemas import (
     CostView,
     ImageView,
@@ -23,7 +24,7 @@ from api.services import Services
 from jobstore.job import Job, JobRequest, JobState
 from jobstore.live import Preview, Progress
 from jobstore.protocol import ApiKey, Lane
-from safelight.config import Settings
+from safelight.config import ModelSettings, Settings
 
 
 def job_view(job: Job, services: Services) -> JobView:
@@ -40,9 +41,9 @@ def job_view(job: Job, services: Services) -> JobView:
         cache=job.cache,
         cost=CostView(
             currency=job.currency,
-            reserved=_plain(job.reserved),
-            charged=_plain(job.charged),
-            gpu_seconds=_plain(job.gpu_seconds),
+            reserved=plain_amount(job.reserved),
+            charged=plain_amount(job.charged),
+            gpu_seconds=plain_amount(job.gpu_seconds),
         ),
         attempts=job.attempts,
         error=job.error,
@@ -78,10 +79,28 @@ def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
                 negative_prompt=model.traits.negative_prompt,
                 adapters=tuple(sorted(model.adapters)),
                 default=name == settings.default_model,
+                pricing=_pricing_of(model, settings.jobs.currency),
             )
             for name, model in settings.models.items()
             if key is None or key.may_use(name)
         )
+    )
+
+
+def _pricing_of(model: ModelSettings, currency: str) -> PricingView:
+    pricing = model.prices
+    width, height = (int(side) for side in model.usual_size.split("x"))
+    return PricingView(
+        currency=currency,
+        per_image=pricing.per_image,
+        per_megapixel=pricing.per_megapixel,
+        per_megapixel_step=pricing.per_megapixel_step,
+        per_adapter=pricing.per_adapter,
+        minimum=pricing.minimum,
+        sizes=pricing.sizes,
+        gpu_hour=pricing.gpu_hour,
+        max_per_image=pricing.max_per_image,
+        usual=plain_amount(pricing.per_picture(width, height, model.default_steps)),
     )
 
 
@@ -160,5 +179,6 @@ def _tenths(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 
-def _plain(amount: Decimal) -> str:
+def plain_amount(amount: Decimal) -> str:
+    """A decimal without an exponent, and without noughts at its end."""
     return format(amount.normalize(), "f") if amount else "0"

@@ -5,13 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Any
+from uuid import UUID
 
 from jobstore.job import JobRequest
 from safelight.config import ModelSettings
 
 
-def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
+def cache_scope(setting: str, key_id: UUID | None, team: str | None) -> str | None:
+    """Among whose jobs a job finds pictures, and joins a render: its team's, its key's; None for everybody's.
+
+    ``setting`` is ``jobs.cache_scope``. A key without a team is alone; what comes without a key shares with its like.
+    """
+    if setting == "all" or key_id is None:
+        return None
+    return f"team:{team}" if setting == "team" and team is not None else f"key:{key_id}"
+
+
+def fingerprints(request: JobRequest, model: ModelSettings, scope: str | None) -> tuple[str, str]:
     """The fingerprint of a resolved request, and the same without its seed (both SHA-256, hex).
+
+    ``scope`` is what ``cache_scope`` says: of different scopes, equal requests have different fingerprints.
 
     In it: the model's id, revision, variant, dtype, quantization, family and family version, text length, adapters with
     their weights and what they are, the prompt to the letter, size, steps, guidance, n and seed, and the picture and
@@ -37,6 +50,8 @@ def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
     }
     if model.quantize != "none":  # left out else: pictures that were rendered before there was such a thing stay known
         look["quantize"] = model.quantize
+    if scope is not None:
+        look["scope"] = scope
     if request.image is not None:
         look |= {"image": request.image, "mask": request.mask, "strength": request.strength}
     return _digest({**look, "seed": request.seed}), _digest(look)

@@ -4,6 +4,7 @@ from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
 from safelight.config.keys import KeySettings
 from safelight.config.load import load_settings
+from safelight.config.pricing import PricingSettings
 from safelight.config.providers import ProviderSettings
 from safelight.config.settings import (
     AdapterSettings,
@@ -30,6 +31,7 @@ __all__ = [
     "LimitSettings",
     "LogSettings",
     "ModelSettings",
+    "PricingSettings",
     "ProviderSettings",
     "RetentionSettings",
     "ServerSettings",

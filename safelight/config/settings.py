@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -13,6 +12,7 @@ from msgspec import Meta, field
 from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
 from safelight.config.keys import KeySettings
+from safelight.config.pricing import MOST, PricingSettings, Size, amount
 from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
 
@@ -20,7 +20,6 @@ Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
 Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
-Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
 Count = Annotated[int, Meta(ge=1)]
@@ -111,6 +110,7 @@ class JobSettings(Base, frozen=True, kw_only=True):
 
     cache: CacheSetting = "use"
     seedless_cache: CacheSetting = "use"  # what a request that names neither seed nor cache gets
+    cache_scope: Literal["team", "key", "all"] = "team"  # who finds whose pictures, and joins whose renders
     max_prompt_chars: Annotated[int, Meta(ge=1, le=100_000)] = 32_000
     max_images: Annotated[int, Meta(ge=1, le=10)] = 10
     max_steps: Annotated[int, Meta(ge=1, le=1000)] = 150
@@ -171,7 +171,8 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     ``model`` is a folder in diffusers format (relative to the settings file) or a hub id; all else has defaults. A
     remote model has a ``provider`` instead. ``fallbacks`` are models that take its place, in this order, when its
     renders fail for good or its jobs have waited ``fallback_after_s`` seconds.
-    ``price`` is in the currency of ``[jobs]`` for one picture, a decimal in quotes, so that no cent is rounded.
+    ``price`` is in the currency of ``[jobs]`` for one picture, a decimal in quotes, so that no cent is rounded; it is
+    short for a ``pricing`` that has nothing else.
     ``sizes`` lists the sizes allowed ("WxH"); empty means any multiple of the family's ``size_multiple`` between
     ``min_side`` and ``max_side``. ``max_sequence_length`` is the text encoder's length in tokens.
     """
@@ -190,6 +191,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     max_side: Annotated[int, Meta(ge=8, le=8192)] = 2048
     max_sequence_length: Annotated[int, Meta(ge=1, le=4096)] | None = None
     price: str = "0"
+    pricing: PricingSettings | None = None
     aliases: tuple[Name, ...] = ()
     adapters: dict[Name, AdapterSettings] = field(default_factory=dict)
     quantize: Literal["none", "int8", "float8", "layerwise-float8"] = "none"
@@ -213,9 +215,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
             raise ValueError(f"{stray} is for models that are rendered here; [models.NAME.provider] says what is asked")
         if self.family and self.family not in FAMILIES:
             raise ValueError(f"family {self.family!r} is unknown; known are {', '.join(sorted(FAMILIES))}")
-        price = Decimal(self.price) if _is_decimal(self.price) else None
-        if price is None or not price.is_finite() or -int(price.as_tuple().exponent) > 9 or not 0 <= price <= 1_000_000:
-            raise ValueError(f'price {self.price!r} is not an amount like "0.002" (at most 9 decimals, and a million)')
+        self._check_prices()
         if self.sizes and self.default_size and self.default_size not in self.sizes:
             raise ValueError(f"default_size {self.default_size} is not in sizes")
 
@@ -262,10 +262,20 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         side = min(1024, self.max_side)
         return f"{side}x{side}"
 
+    def _check_prices(self) -> None:
+        if amount("price", self.price) and self.pricing is not None:
+            raise ValueError("price is short for pricing.per_image: write one of them")
+        if self.sizes and (strays := [size for size in self.prices.sizes if size not in self.sizes]):
+            raise ValueError(f"pricing.sizes: {', '.join(strays)} is not in sizes")
+        sides = [[int(side) for side in size.split("x")] for size in (*self.sizes, *self.prices.sizes)]
+        for width, height in (*sides, (self.max_side, self.max_side)):
+            if self.prices.per_picture(width, height, 1000, 4) > MOST:
+                raise ValueError(f"pricing: a picture of {width}x{height} in 1000 steps comes to more than a million")
+
     @property
-    def price_per_image(self) -> Decimal:
-        """Price of one picture in the currency of the settings."""
-        return Decimal(self.price)
+    def prices(self) -> PricingSettings:
+        """What its pictures cost."""
+        return self.pricing or PricingSettings(per_image=self.price)
 
 
 class LogSettings(Base, frozen=True, kw_only=True):
@@ -338,11 +348,3 @@ class Settings(Base, frozen=True, kw_only=True):
     def remote_lanes(self) -> tuple[str, ...]:
         """Those with remote models."""
         return tuple(sorted({model.lane for model in self.models.values() if model.provider is not None}))
-
-
-def _is_decimal(text: str) -> bool:
-    try:
-        Decimal(text)
-    except ArithmeticError:
-        return False
-    return True

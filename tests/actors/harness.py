@@ -139,7 +139,7 @@ def new_job(lane: str, **changes: Any) -> NewJob:
         "seed": 1,
     } | changes
     request = JobRequest(**fields)
-    exact, seedless = fingerprints(request, MODEL)
+    exact, seedless = fingerprints(request, MODEL, None)
     return NewJob(
         id=uuid7(),
         request=request,

@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from jobstore.fingerprint import batch_key, fingerprints
+from jobstore.fingerprint import batch_key, cache_scope
+from jobstore.fingerprint import fingerprints as scoped_fingerprints
+from jobstore.ids import uuid7
 from jobstore.job import CacheMode, JobRequest, PictureFormat
 from safelight.config import ModelSettings
 from safelight.config.settings import AdapterSettings
@@ -15,6 +17,11 @@ from safelight.config.settings import AdapterSettings
 MODEL = ModelSettings(model="a/b", family="flux", revision="r1")
 STYLED = msgspec.structs.replace(MODEL, adapters={"ink": AdapterSettings(path="c/d", revision="a1")})
 REQUEST = JobRequest(model="x", prompt="a cat", width=512, height=512, steps=8, guidance=3.5, seed=1)
+
+
+def fingerprints(request: JobRequest, model: ModelSettings) -> tuple[str, str]:
+    """Those that everybody shares."""
+    return scoped_fingerprints(request, model, None)
 
 
 @pytest.mark.parametrize(
@@ -153,3 +160,29 @@ def test_quantized_weights_share_no_batch_with_others() -> None:
 def test_seeds_count_up_and_wrap() -> None:
     """Image k alone with its seed is image k."""
     assert msgspec.structs.replace(REQUEST, seed=2**53 - 1, n=3).seeds == (2**53 - 1, 0, 1)
+
+
+def test_scopes_keep_equal_requests_apart() -> None:
+    """Each has fingerprints of its own, the seedless ones too; everybody's are those from before there were scopes."""
+    key_id, other = uuid7(), uuid7()
+    scopes = [
+        cache_scope("team", key_id, "ads"),
+        cache_scope("team", key_id, "ops"),
+        cache_scope("team", key_id, None),
+        cache_scope("team", other, None),
+        cache_scope("all", key_id, "ads"),
+    ]
+    found = [digest for scope in scopes for digest in scoped_fingerprints(REQUEST, MODEL, scope)]
+    assert len(set(found)) == 10
+    assert tuple(found[-2:]) == fingerprints(REQUEST, MODEL)
+
+
+def test_who_shares_with_whom() -> None:
+    """Those of a team, unless each key is to be alone; and all who come without a key."""
+    one, other = uuid7(), uuid7()
+    assert cache_scope("team", one, "ads") == cache_scope("team", other, "ads") != cache_scope("team", one, "ops")
+    assert cache_scope("key", one, "ads") != cache_scope("key", other, "ads")
+    assert cache_scope("key", one, "ads") == cache_scope("key", one, None) == cache_scope("team", one, None)
+    assert {cache_scope(setting, None, None) for setting in ("team", "key", "all")} == {None}
+    # A team can't be named so that it is taken for a key.
+    assert cache_scope("team", one, f"key:{other}") != cache_scope("team", other, None)

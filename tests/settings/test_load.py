@@ -32,7 +32,7 @@ def test_the_file_that_ships_is_valid() -> None:
     settings = load_settings(Path(__file__).parents[2] / "safelight.toml", {})
     model = settings.models["scenes"]
     assert Path(model.model, "model_index.json").is_file()
-    assert model.price_per_image == Decimal("0.0001")
+    assert model.prices.per_picture(128, 128, 8) == Decimal("0.0001")
 
 
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:

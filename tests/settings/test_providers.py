@@ -53,7 +53,7 @@ def test_another_place_is_another_picture(tmp_path: Path) -> None:
     texts = [REMOTE, REMOTE.replace("host", "other"), REMOTE.replace("flux-pro", "flux-dev")]
     models = [load(tmp_path, text).models["far"] for text in texts]
     assert (
-        len({fingerprints(request, model) for model in models})
+        len({fingerprints(request, model, None) for model in models})
         == len({batch_key(request, model) for model in models})
         == 3
     )

@@ -1,0 +1,46 @@
+"""What a submit would cost, without handing it in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Request, post
+from litestar.params import JSONBody
+
+from api.auth import SUBMIT, viewer
+from api.decoding import SubmitBody
+from api.openapi import ServicesDependency, answers
+from api.origins import wants_json
+from api.price_schemas import JobPrice
+from api.resolve import resolve
+from api.schemas import SubmitRequest
+from api.views import plain_amount
+
+
+@post(
+    "/jobs/price",
+    status_code=200,
+    dto=SubmitBody,
+    return_dto=None,
+    opt=SUBMIT,
+    guards=[wants_json],
+    summary="Price a job",
+    responses=answers(400, 404, 413, 415),
+)
+async def price_job(
+    data: JSONBody[SubmitRequest], request: Request[Any, Any, Any], services: ServicesDependency
+) -> JobPrice:
+    """Say what a submit would cost if it is rendered. Nothing is submitted; what the cache has costs nothing."""
+    new = resolve(data, {}, viewer(request), services.settings)
+    asked = new.request
+    return JobPrice(
+        model=asked.model,
+        size=f"{asked.width}x{asked.height}",
+        steps=asked.steps,
+        n=asked.n,
+        currency=new.currency,
+        per_image=plain_amount(new.price / asked.n),
+        price=plain_amount(new.price),
+        held=plain_amount(new.ceiling),
+        gpu_hour=services.settings.models[asked.model].prices.gpu_hour,
+    )
