@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import REPOSITORY, Process, Server, free_port, wait_for
+from tests.services.collector import Collector, collector
 from tests.services.postgres import fresh_database
 
 JOBS = 12
@@ -19,9 +20,10 @@ JOBS = 12
 class Site:
     """An API process and workers that share a database, a broker and a folder for outputs."""
 
-    def __init__(self, folder: Path, database: str, broker: str) -> None:
-        """Write the settings and start the API."""
+    def __init__(self, folder: Path, database: str, broker: str, kept: Collector) -> None:
+        """Write the settings and start the API. ``kept`` gets the traces."""
         self._folder = folder
+        self.collector = kept
         settings = folder / "safelight.toml"
         settings.write_text(
             "[worker]\nslots = 1\nlease_s = 3.0\nbeat_s = 0.5\nsweep_s = 0.5\n[jobs]\nmax_steps = 1000\n"
@@ -34,6 +36,8 @@ class Site:
             "SAFELIGHT_STORE": database,
             "SAFELIGHT_BROKER": broker,
             "SAFELIGHT_OUTPUTS": (folder / "outputs").as_uri(),
+            "OTEL_EXPORTER_OTLP_ENDPOINT": kept.endpoint,
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
         }
         self.processes: list[Process] = []
         self.workers: list[tuple[Process, str]] = []
@@ -70,7 +74,8 @@ def site(
     """An API process and two workers; all are gone afterwards."""
     with ExitStack() as stack:
         database = stack.enter_context(fresh_database(postgres_url, migrated))
-        site = Site(tmp_path_factory.mktemp("site"), database, rabbitmq_url)
+        kept = stack.enter_context(collector())
+        site = Site(tmp_path_factory.mktemp("site"), database, rabbitmq_url, kept)
         stack.callback(site.kill)
         site.workers = [site.worker(name) for name in ("one", "two")]
         yield site
@@ -98,7 +103,10 @@ def test_steps_are_seen_live_across_processes(site: Site) -> None:
 
 
 def test_a_killed_workers_job_is_finished_by_another(site: Site) -> None:
-    """kill -9 in mid-render: the lease runs out, the other worker renders it, charged once. All leave on SIGTERM."""
+    """kill -9 in mid-render: the lease runs out, the other worker renders it, charged once. All leave on SIGTERM.
+
+    The other worker's attempt is in the trace of the submit. Of the dead one's there is no span: it had no end.
+    """
     jobs = [site.server.submit(prompt="a blue star", steps=250, cache="off") for _ in range(2)]
 
     def both_run() -> bool:
@@ -112,6 +120,13 @@ def test_a_killed_workers_job_is_finished_by_another(site: Site) -> None:
     assert [job["cost"]["charged"] for job in ended] == ["0.01"] * 2
     assert sorted(job["attempts"] for job in ended) == [1, 1]
     assert set(site.stop()) == {0}
+    for job in jobs:
+        about = [span for span in site.collector.spans if span.attributes.get("safelight.job.id") == job["id"]]
+        [send] = [span for span in about if span.name == "send default"]
+        attempts = [span for span in about if span.service == "safelight-worker"]
+        assert {(span.trace_id, span.parent_id) for span in attempts} == {(send.trace_id, send.span_id)}
+        assert sorted({span.name for span in attempts}) == ["process default", "wait default"]
+        assert sum(span.name == "process default" for span in attempts) == 1
 
 
 def _answers(url: str) -> bool:
