@@ -13,12 +13,14 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import AsyncIO
 
+from jobstore.live import WEBHOOKS_BELL
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
 # Names carry a version: a release that declares queues with other arguments uses new ones beside the old.
 _PREFIX = "safelight.v1.render"
+_WEBHOOKS = "safelight.v1.webhooks"
 _HEARTBEAT_S = 30
 _BLOCKED_S = 10.0
 _SOCKET_S = 5.0
@@ -63,13 +65,13 @@ def connection_parameters(url: str) -> pika.URLParameters:
 
 
 def queue_name(lane: str) -> str:
-    """The queue of a lane's bells."""
-    return f"{_PREFIX}.{lane}"
+    """The queue of a lane's bells, or of those for webhooks."""
+    return _WEBHOOKS if lane == WEBHOOKS_BELL else f"{_PREFIX}.{lane}"
 
 
 def actor_name(lane: str) -> str:
-    """The actor that answers a lane's bells."""
-    return f"render.{lane}"
+    """The actor that answers a lane's bells, or those for webhooks."""
+    return "webhooks" if lane == WEBHOOKS_BELL else f"render.{lane}"
 
 
 def bell_message(lane: str) -> Message[None]:

@@ -15,6 +15,7 @@ from actors.leases import Leases
 from actors.parts import Parts
 from actors.patrol import Patrol
 from actors.render import RenderActor
+from actors.webhooks.courier import Courier
 from jobstore.janitor import Janitor
 from jobstore.sweeper import Sweeper
 from safelight.telemetry import get_logger
@@ -36,7 +37,8 @@ class Lifespan(Middleware):
         self._parts = parts
         self._embedded = embedded
         self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces)
-        self._actor = RenderActor(parts, self._leases)
+        self._courier = Courier(parts.store, parts.settings.webhooks)
+        self._actor = RenderActor(parts, self._leases, self._courier.nudge)
         self._patrol = Patrol(self._actor, parts.settings.worker)
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
@@ -46,6 +48,10 @@ class Lifespan(Middleware):
     async def answer(self, lane: str) -> None:
         """Answer one bell."""
         await self._actor.answer(lane)
+
+    async def answer_webhooks(self, _lane: str) -> None:
+        """Answer a bell for webhooks. Returns at once: no slot waits for a receiver."""
+        self._courier.nudge()
 
     def before_worker_boot(self, _broker: Broker, _worker: DramatiqWorker) -> None:
         """Open the store and start the tasks."""
@@ -68,7 +74,9 @@ class Lifespan(Middleware):
             await self._sweeper.sweep_at_boot()
         await self._leases.beat()
         self._beating = asyncio.create_task(self._leases.run())
-        beside = (self._sweeper.run(), self._janitor.run(), self._patrol.run())
+        beside = [self._sweeper.run(), self._janitor.run(), self._patrol.run()]
+        if self._parts.settings.webhooks.deliver:
+            beside.append(self._courier.run())
         self._tasks = [self._beating, *(asyncio.create_task(work) for work in beside)]
 
     async def _drain(self, grace_s: float) -> None:
@@ -87,6 +95,7 @@ class Lifespan(Middleware):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._courier.close()
         try:
             if not self._leases.held:
                 await self._parts.store.leave(self._parts.worker.id)

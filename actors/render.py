@@ -32,7 +32,8 @@ class RenderActor:
     Whatever goes wrong is in the store: a job that is not settled here is rescued when its lease runs out.
     """
 
-    def __init__(self, parts: Parts, leases: Leases) -> None:
+    def __init__(self, parts: Parts, leases: Leases, on_event: Callable[[], None] = lambda: None) -> None:
+        """``on_event`` hears that a job may have a new event."""
         self._parts = parts
         self._leases = leases
         self._settler = Settler(parts.store, leases, parts.bell)
@@ -40,6 +41,7 @@ class RenderActor:
         self._slots = asyncio.Semaphore(parts.settings.slots)
         self._draining = False
         self._dimensions = dimension_metrics(parts.settings.telemetry.dimensions)
+        self._on_event = on_event
 
     @property
     def full(self) -> bool:
@@ -71,9 +73,11 @@ class RenderActor:
                 held = self._leases.hold(lease, claimed_at)
                 if on_claim is not None:
                     on_claim()
+                self._on_event()
                 with bound_contextvars(job_id=str(lease.job.id)), attempt_span(lease, worker):
                     await trace_wait(self._parts.store, lease.job)
                     await self._bring_to_end(held)
+                self._on_event()
                 return True
 
     async def _claim(self, lane: str) -> Lease | None:

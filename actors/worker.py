@@ -20,7 +20,7 @@ from actors.lifespan import Lifespan
 from actors.observing import EngineMetrics
 from actors.parts import Parts
 from actors.previewing import Previewer
-from jobstore.live import Bell, ProgressChannel
+from jobstore.live import WEBHOOKS_BELL, Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
 from safelight.config import Settings
@@ -78,6 +78,11 @@ class WorkerProcess:
         self._stop_lock = threading.Lock()
 
     @property
+    def _bells(self) -> tuple[str, ...]:
+        """What is answered: bells of lanes, and those for webhooks."""
+        return self._settings.worker.lanes + ((WEBHOOKS_BELL,) if self._settings.webhooks.deliver else ())
+
+    @property
     def healthy(self) -> bool:
         """False once the engine is dead or hung: the process should then be replaced by a fresh one."""
         return self.engine.healthy
@@ -93,7 +98,7 @@ class WorkerProcess:
         if self._own_engine:
             self.engine.start(warm=served[:1])
         try:
-            declare_lanes(self._broker, lanes)
+            declare_lanes(self._broker, self._bells)
             device = self.engine.wait_ready(_DEVICE_WAIT_S)
             self._serve(device)
         except BaseException:
@@ -150,6 +155,15 @@ class WorkerProcess:
         for lane in lanes:
             declare = dramatiq.actor(actor_name=actor_name(lane), queue_name=queue_name(lane), broker=self._broker)
             declare(self._lifespan.answer)
+        if WEBHOOKS_BELL in self._bells:
+            # Before those of lanes, for which a thread may wait long.
+            declare = dramatiq.actor(
+                actor_name=actor_name(WEBHOOKS_BELL),
+                queue_name=queue_name(WEBHOOKS_BELL),
+                broker=self._broker,
+                priority=-1,
+            )
+            declare(self._lifespan.answer_webhooks)
         self._broker.emit_after("process_boot")
         self._worker = self._start_worker()
 
@@ -157,11 +171,11 @@ class WorkerProcess:
         slots = self._settings.slots
         worker = dramatiq.Worker(
             self._broker,
-            queues={queue_name(lane) for lane in self._settings.worker.lanes},
-            worker_threads=slots,
+            queues={queue_name(lane) for lane in self._bells},
+            worker_threads=slots + 1,  # one for bells that no job comes of
             worker_timeout=_POLL_MS,
         )
-        quieten_consumers(self._settings.worker.lanes)
+        quieten_consumers(self._bells)
         worker.queue_prefetch = slots  # a bell taken is a job held; more would only be hoarded
         try:
             worker.start()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 from uuid import UUID
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 SEED_LIMIT = 2**53  # seeds below it are exact in every JSON parser
 
@@ -204,6 +204,15 @@ class Route(Struct, frozen=True, kw_only=True):
     wait_s: float = 60.0
 
 
+class JobWebhook(Struct, frozen=True, kw_only=True):
+    """Where a job's own messages go. ``origin`` is the URL's scheme, host and port; ``signed`` tells of a secret."""
+
+    url: str
+    origin: str
+    events: tuple[str, ...]
+    signed: bool = False
+
+
 class NewJob(Struct, frozen=True, kw_only=True):
     """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``.
 
@@ -211,6 +220,7 @@ class NewJob(Struct, frozen=True, kw_only=True):
     that it is charged. ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
     ``team`` and ``customer`` are those of the key. ``fallbacks`` are taken in order, each once. ``traceparent`` is
     the W3C trace context of the request that made the job. ``warnings`` are told to the user with those of the render.
+    ``webhook_secret`` signs what goes to the job's own ``webhook``.
     """
 
     id: UUID
@@ -233,11 +243,18 @@ class NewJob(Struct, frozen=True, kw_only=True):
     fallbacks: tuple[Route, ...] = ()
     traceparent: str | None = None
     warnings: tuple[str, ...] = ()
+    webhook: JobWebhook | None = None
+    webhook_secret: str | None = None
 
     @property
     def lanes(self) -> frozenset[str]:
         """Those that it may come into."""
         return frozenset([self.lane, *(route.lane for route in self.fallbacks)])
+
+    @property
+    def stored_webhook(self) -> dict[str, Any] | None:
+        """The job's webhook as a store keeps it: with its secret, which no Job brings back."""
+        return None if self.webhook is None else structs.asdict(self.webhook) | {"secret": self.webhook_secret}
 
     @property
     def ceiling(self) -> Decimal:
@@ -291,6 +308,7 @@ class Job(Struct, frozen=True, kw_only=True):
     deadline_at: datetime | None = None
     fallbacks: tuple[Route, ...] = ()
     traceparent: str | None = None
+    webhook: JobWebhook | None = None
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

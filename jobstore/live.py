@@ -11,6 +11,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
+WEBHOOKS_BELL = ":webhooks"
+"""Rung like a lane (no lane has such a name): there may be deliveries of webhooks to try."""
+
 
 class Bell(Protocol):
     """Wakes a worker of a lane."""

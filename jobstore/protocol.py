@@ -16,6 +16,7 @@ from jobstore.keys import ALL_KEYS, KeyChange, KeyFilter, NewKey, Scope
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
 from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
+from jobstore.webhooks.protocol import WebhookStore
 
 
 class Lease(Struct, frozen=True, kw_only=True):
@@ -217,7 +218,7 @@ class KeyMatch(Struct, frozen=True, kw_only=True):
     left_s: float | None = None
 
 
-class JobStore(Protocol):
+class JobStore(WebhookStore, Protocol):
     """Where jobs live. Every method is one transaction; the store's own clock decides all times.
 
     A store belongs to the event loop that opened it. Methods raise JobStoreError's kinds, and the driver's own

@@ -13,6 +13,7 @@ class Ages(Struct, frozen=True, kw_only=True):
 
     ``jobs``: finished jobs with their events. ``events``: the events of any job. ``outputs``: pictures, by when they
     were given to a job. ``cache``: cache entries, by when they were last written. ``usage``: rows of the ledger.
+    ``deliveries``: webhooks' deliveries that are over, by when they were written.
     """
 
     jobs: float | None = None
@@ -20,6 +21,7 @@ class Ages(Struct, frozen=True, kw_only=True):
     outputs: float | None = None
     cache: float | None = None
     usage: float | None = None
+    deliveries: float | None = None
 
 
 class Purged(Struct, frozen=True, kw_only=True):
@@ -30,6 +32,7 @@ class Purged(Struct, frozen=True, kw_only=True):
     pictures: int = 0
     cache: int = 0
     usage: int = 0
+    deliveries: int = 0
     replays: int = 0
     archived: int = 0
     doomed: int = 0
@@ -37,4 +40,6 @@ class Purged(Struct, frozen=True, kw_only=True):
     @property
     def most(self) -> int:
         """The largest of the counts: below the limit, nothing is left to purge for now."""
-        return max(self.jobs, self.events, self.pictures, self.cache, self.usage, self.replays, self.archived)
+        return max(
+            self.jobs, self.events, self.pictures, self.cache, self.usage, self.deliveries, self.replays, self.archived
+        )

@@ -12,7 +12,7 @@ from jobstore.rules.rows import Row
 
 Connection = AsyncConnection[Row]
 
-_JSON = frozenset({"request", "dimensions", "error", "warnings", "quotas", "fallbacks"})
+_JSON = frozenset({"request", "dimensions", "error", "warnings", "quotas", "fallbacks", "webhook"})
 
 
 def adapted(columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,7 @@ _GIVEN = {
     "key_id": "uuid", "team": "text", "customer": "text", "dimensions": "jsonb", "currency": "text", "price": "numeric",
     "reserved": "numeric", "rate": "numeric", "ceiling": "numeric", "quotas": "jsonb", "fallbacks": "jsonb",
     "max_attempts": "integer", "start_at": "timestamptz", "warnings": "jsonb", "traceparent": "text",
+    "webhook": "jsonb",
 }  # fmt: skip
 # What columns are worked out of.
 _ASKED = {
@@ -124,5 +125,5 @@ def _record(new: NewJob) -> dict[str, Any]:
         "max_attempts": new.max_attempts, "start_at": request.start_at, "deadline_s": request.deadline_s,
         "start_deadline_s": request.start_deadline_s, "team": new.team, "customer": new.customer, "quotas": (),
         "ceiling": new.ceiling, "rate": new.rate, "fallbacks": new.fallbacks, "traceparent": new.traceparent,
-        "warnings": new.warnings,
+        "warnings": new.warnings, "webhook": new.stored_webhook,
     }  # fmt: skip

@@ -81,6 +81,15 @@ WITH gone AS (
 )
 SELECT count(*) AS n, 0 AS doomed FROM gone
 """
+_DELIVERIES = """
+WITH old AS MATERIALIZED (
+    SELECT seq FROM webhook_delivery
+    WHERE state <> 'pending' AND created_at < statement_timestamp() - make_interval(secs => %(age)s)
+    ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+),
+gone AS (DELETE FROM webhook_delivery USING old WHERE webhook_delivery.seq = old.seq RETURNING 1)
+SELECT count(*) AS n, 0 AS doomed FROM gone
+"""
 _REPLAYS = """
 DELETE FROM replay WHERE (scope, key) IN (
     SELECT scope, key FROM replay WHERE expires_at < statement_timestamp() LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -118,7 +127,14 @@ async def archive(connection: Connection, limit: int, ages: Ages) -> Purged:
 
 async def purge_kind(connection: Connection, kind: str, age_s: float, limit: int) -> Purged:
     """Delete what of one kind (a field of Ages) is past its age."""
-    queries = {"jobs": _JOBS, "events": _EVENTS, "outputs": _PICTURES, "cache": _CACHE, "usage": _USAGE}
+    queries = {
+        "jobs": _JOBS,
+        "events": _EVENTS,
+        "outputs": _PICTURES,
+        "cache": _CACHE,
+        "usage": _USAGE,
+        "deliveries": _DELIVERIES,
+    }
     done = await sole(connection, queries[kind], {"age": age_s, "limit": limit})
     counted: dict[str, Any] = {"pictures" if kind == "outputs" else kind: done["n"], "doomed": done["doomed"]}
     return Purged(**counted)

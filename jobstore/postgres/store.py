@@ -20,6 +20,7 @@ from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
 from jobstore.postgres.submit import Accepted
 from jobstore.postgres.transactions import Transactions
+from jobstore.postgres.webhooks import PostgresWebhooks
 from jobstore.protocol import (
     ApiKey,
     Backlog,
@@ -48,7 +49,7 @@ _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statem
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
-class PostgresStore(RuledStore[PostgresRows], KeyedStore):
+class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
@@ -71,6 +72,9 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore):
 
     async def _on(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         return await self._transactions.plainly(work)
+
+    async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
+        return await (self._transactions.run(lambda rows: work(rows.connection)) if together else self._on(work))
 
     async def migrate(self) -> tuple[str, ...]:
         return await self._transactions.run(lambda rows: migrate(rows.connection), limit_s=None)

@@ -183,4 +183,5 @@ def _job(new: NewJob, row: Row) -> Job:
         deadline_at=row["deadline_at"],
         fallbacks=new.fallbacks,
         traceparent=new.traceparent,
+        webhook=new.webhook,
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, NewJob, Picture, Route
+from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, JobWebhook, NewJob, Picture, Route
 from jobstore.ledger import UsageRow
 from jobstore.protocol import RedriveFilter
 from jobstore.rules.quotas import QuotaRows
@@ -181,6 +181,7 @@ def to_job(
         request=msgspec.convert(row["request"], JobRequest),
         cache=CacheOutcome(row["cache"]),
         fallbacks=msgspec.convert(row["fallbacks"], tuple[Route, ...]) if row["fallbacks"] else (),
+        webhook=None if row["webhook"] is None else msgspec.convert(row["webhook"], JobWebhook),
         error=None if row["error"] is None else msgspec.convert(row["error"], JobError),
         warnings=tuple(row["warnings"]),
         pictures=tuple(pictures),

@@ -23,11 +23,12 @@ from jobstore.shielded import Shielded
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UUIDS = frozenset({"id", "job_id", "key_id", "leader_id", "worker_id", "quota_id"})
+_UUIDS = frozenset({"id", "job_id", "key_id", "leader_id", "worker_id", "quota_id", "endpoint_id"})
 _INSTANTS = frozenset(
     {
         "at", "created_at", "deadline_at", "doomed_at", "expires_at", "finished_at", "paused_at", "revoked_at",
         "rung_at", "seen_at", "served_at", "start_at", "start_by", "started_at", "starts_at", "previous_until",
+        "failing_since", "disabled_at", "next_at", "tried_at", "delivered_at",
     }
 )  # fmt: skip
 _AMOUNTS = frozenset({"price", "reserved", "charged", "gpu_seconds", "ceiling", "rate", "most", "held", "used"})
@@ -45,6 +46,9 @@ _JSON = frozenset(
         "scopes",
         "models",
         "details",
+        "webhook",
+        "events",
+        "event",
     }
 )
 _FLAGS = frozenset({"joinable", "followed", "cancel_requested", "admin", "rolling"})

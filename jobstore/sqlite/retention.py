@@ -17,6 +17,10 @@ _OLD = {
         "SELECT fingerprint, pictures FROM cache_entry WHERE created_at < :before ORDER BY created_at LIMIT :limit"
     ),
     "usage": "SELECT seq FROM usage WHERE at < :before ORDER BY at LIMIT :limit",
+    "deliveries": (
+        "SELECT seq FROM webhook_delivery WHERE state <> 'pending' AND created_at < :before "
+        "ORDER BY created_at LIMIT :limit"
+    ),
 }
 _POINTED_AT = """
 SELECT EXISTS (SELECT 1 FROM picture WHERE key = :key) OR EXISTS (SELECT 1 FROM cache_picture WHERE key = :key) AS found
@@ -61,7 +65,7 @@ async def _delete(database: Database, kind: str, row: Row) -> list[str]:
     if kind == "cache":
         await database.execute("DELETE FROM cache_entry WHERE fingerprint = :fingerprint", row)
         return [picture["key"] for picture in row["pictures"]]
-    table = {"events": "job_event", "usage": "usage"}[kind]
+    table = {"events": "job_event", "usage": "usage", "deliveries": "webhook_delivery"}[kind]
     await database.execute(f"DELETE FROM {table} WHERE seq = :seq", row)
     return []
 

@@ -230,6 +230,7 @@ def _plain(new: NewJob) -> dict[str, Any]:
         "max_attempts": new.max_attempts, "attempts_allowed": new.max_attempts, "start_at": request.start_at,
         "team": new.team, "customer": new.customer, "quotas": [], "ceiling": new.ceiling, "rate": new.rate,
         "fallbacks": msgspec.to_builtins(new.fallbacks), "traceparent": new.traceparent, "warnings": list(new.warnings),
+        "webhook": new.stored_webhook,
     }  # fmt: skip
 
 

@@ -36,11 +36,12 @@ from jobstore.sqlite.database import Database
 from jobstore.sqlite.keys import SqliteKeys
 from jobstore.sqlite.migrate import check_current, migrate
 from jobstore.sqlite.rows import SqliteRows, doom, forget_cached
+from jobstore.sqlite.webhooks import SqliteWebhooks
 
 T = TypeVar("T")
 
 
-class SqliteStore(RuledStore[SqliteRows], KeyedStore):
+class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
     """A JobStore in a file, for one machine. ``url`` is ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Several processes of the machine may open it; they write one after another.
@@ -73,6 +74,9 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore):
 
     async def _read(self, work: Callable[[Database], Awaitable[T]]) -> T:
         return await self._database.run(lambda: work(self._database), writes=False)
+
+    async def on_database(self, work: Callable[[Database], Awaitable[T]], *, writes: bool = True) -> T:
+        return await self._database.run(lambda: work(self._database), writes=writes)
 
     async def migrate(self) -> tuple[str, ...]:
         return await self._write(migrate)

@@ -19,6 +19,7 @@ from safelight.config.settings import (
     WorkerSettings,
 )
 from safelight.config.telemetry import TelemetrySettings
+from safelight.config.webhooks import WebhookSettings
 
 __all__ = [
     "FAMILIES",
@@ -37,6 +38,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "TelemetrySettings",
+    "WebhookSettings",
     "WorkerSettings",
     "load_settings",
 ]

@@ -15,6 +15,7 @@ from safelight.config.keys import KeySettings
 from safelight.config.pricing import MOST, PricingSettings, Size, amount
 from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
+from safelight.config.webhooks import WebhookSettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
@@ -139,17 +140,19 @@ class RetentionSettings(Base, frozen=True, kw_only=True):
     outputs_days: Days = 30.0
     cache_days: Days = 30.0
     usage_days: Days = "never"
+    deliveries_days: Days = 14.0
     every_s: Positive = 60.0
 
     @property
     def ages(self) -> dict[str, float | None]:
-        """By kind (``jobs``, ``events``, ``outputs``, ``cache``, ``usage``) the age to delete it at, in seconds."""
+        """By kind, which is a setting without its ``_days``, the age to delete it at, in seconds."""
         days: dict[str, Days] = {
             "jobs": self.jobs_days,
             "events": self.events_days,
             "outputs": self.outputs_days,
             "cache": self.cache_days,
             "usage": self.usage_days,
+            "deliveries": self.deliveries_days,
         }
         return {kind: None if limit == "never" else limit * 86_400.0 for kind, limit in days.items()}
 
@@ -304,6 +307,7 @@ class Settings(Base, frozen=True, kw_only=True):
     jobs: JobSettings = field(default_factory=JobSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
+    webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     log: LogSettings = field(default_factory=LogSettings)
     keys: KeySettings = field(default_factory=KeySettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)

@@ -68,6 +68,18 @@ CHECKPOINTS = Counter(
 )
 LEASES_LOST = Counter("safelight_leases_lost_total", "Leases that were gone when the worker wanted to write.")
 SPANS = Counter("safelight_spans_total", "Spans by what became of them: ended, exported, failed.", ("outcome",))
+WEBHOOK_DELIVERIES = Counter(
+    "safelight_webhook_deliveries_total",
+    "Tries to deliver a webhook, by what came of them: delivered, retried, failed.",
+    ("outcome",),
+)
+WEBHOOK_SECONDS = Histogram(
+    "safelight_webhook_seconds",
+    "From the start of a try to the receiver's answer, in seconds.",
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30),
+)
+WEBHOOKS_PENDING = Gauge("safelight_webhooks_pending", "Deliveries of webhooks that are not over.")
+WEBHOOK_OLDEST_SECONDS = Gauge("safelight_webhook_oldest_pending_seconds", "Age of the oldest of them, in seconds.")
 STREAMS_OPEN = Gauge("safelight_event_streams_open", "Open SSE streams.")
 REQUEST_SECONDS = Histogram(
     "safelight_http_request_seconds",

@@ -26,6 +26,7 @@ from safelight.config.settings import (
     WorkerSettings,
 )
 from safelight.config.telemetry import TelemetrySettings
+from safelight.config.webhooks import WebhookSettings
 from tests.e2e.processes import REPOSITORY
 
 SETTINGS = (REPOSITORY / "docs/settings.md").read_text()
@@ -38,6 +39,7 @@ TABLES: dict[str, type[Base]] = {
     "`[jobs]`": JobSettings,
     "`[limits]`": LimitSettings,
     "`[retention]`": RetentionSettings,
+    "`[webhooks]`": WebhookSettings,
     "`[models.NAME]`": ModelSettings,
     "`[models.NAME.provider]`": ProviderSettings,
     "`[log]`": LogSettings,
@@ -57,7 +59,9 @@ def section(page: str, title: str) -> str:
 def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -> None:
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
-    tables = {"server", "worker", "engine", "jobs", "limits", "retention", "log", "keys", "telemetry", "models"}
+    tables = {
+        "server", "worker", "engine", "jobs", "limits", "retention", "webhooks", "log", "keys", "telemetry", "models",
+    }  # fmt: skip
     own = [name for name in table.__struct_fields__ if table is not Settings or name not in tables]
     assert written == own
 

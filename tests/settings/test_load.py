@@ -135,6 +135,7 @@ def test_ages_are_told_in_seconds(tmp_path: Path) -> None:
     day = 86_400.0
     assert load(tmp_path, text).retention.ages == {
         "jobs": 2 * day, "events": day / 2, "outputs": None, "cache": 30 * day, "usage": None,
+        "deliveries": 14 * day,
     }  # fmt: skip
 
 

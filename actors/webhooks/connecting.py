@@ -1,0 +1,88 @@
+"""Connections to receivers: each name is resolved once, and every address is looked at before one is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
+from typing import Any
+
+import httpcore
+
+from jobstore.webhooks.addresses import Address, AddressRules
+
+Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
+
+_THREADS = 8
+
+
+class SystemResolver:
+    """Asks the system. It blocks, so it has threads of its own: nothing else waits for a slow name server."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
+
+    async def __call__(self, host: str, port: int) -> Sequence[Address]:
+        """All addresses of a host. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._threads, _resolved, host, port)
+        return list(dict.fromkeys(ip_address(place[4][0]) for place in found))
+
+    def close(self) -> None:
+        """Take no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _resolved(host: str, port: int) -> list[Any]:
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+
+class CheckedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to nothing but what the rules allow.
+
+    The address that was looked at is the one connected to: a name that points elsewhere a moment later gains nothing.
+    TLS and the Host header go by the name all the same, as httpcore has them from the URL.
+    """
+
+    def __init__(self, rules: AddressRules, resolve: Resolve) -> None:
+        self._rules = rules
+        self._resolve = resolve
+        self._below = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - httpcore's signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection. Raises RefusedAddressError where any address of the host is refused, ConnectError."""
+        try:
+            addresses = await self._resolve(host, port)
+        except OSError as error:
+            raise httpcore.ConnectError("its name can't be resolved") from error
+        for address in addresses:
+            self._rules.check_address(address)
+        failure = httpcore.ConnectError("its name has no address")
+        for address in addresses:
+            try:
+                return await self._below.connect_tcp(str(address), port, timeout, local_address, socket_options)
+            except httpcore.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(
+        self,
+        path: str,  # noqa: ARG002 - httpcore's signature
+        timeout: float | None = None,  # noqa: ARG002, ASYNC109
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,  # noqa: ARG002
+    ) -> httpcore.AsyncNetworkStream:
+        """Never."""
+        raise httpcore.ConnectError("receivers have no socket files")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._below.sleep(seconds)

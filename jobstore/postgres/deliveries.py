@@ -1,0 +1,177 @@
+"""The outbox of webhooks: what is due, who tries it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from jobstore.postgres.columns import Connection, every, one, sole
+from jobstore.postgres.endpoints import GIVE_UP
+from jobstore.postgres.rows import pictures_of
+from jobstore.rules.cursors import decoded, encoded
+from jobstore.rules.rows import Row, to_job
+from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, Outstanding, Tried
+from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_delivery, to_due, to_endpoint
+
+PER_ORIGIN = 4
+"""How many deliveries to one origin a claim takes."""
+
+_TEST = """
+INSERT INTO webhook_delivery (endpoint_id, key_id, origin, type)
+SELECT id, key_id, origin, 'webhook.test' FROM webhook_endpoint WHERE id = %(id)s RETURNING *
+"""
+_LIST = """
+SELECT * FROM webhook_delivery
+WHERE (%(all_keys)s OR key_id IS NOT DISTINCT FROM %(key_id)s::uuid)
+  AND (%(state)s::text IS NULL OR state = %(state)s) AND (%(job_id)s::uuid IS NULL OR job_id = %(job_id)s)
+  AND (%(endpoint_id)s::uuid IS NULL OR endpoint_id = %(endpoint_id)s)
+  AND (%(before)s::bigint IS NULL OR seq < %(before)s)
+ORDER BY seq DESC LIMIT %(limit)s
+"""
+_REDELIVER = """
+UPDATE webhook_delivery SET state = 'pending', next_at = clock_timestamp(), attempts_before = attempts,
+    delivered_at = NULL
+WHERE id = %(id)s RETURNING *
+"""
+# Origins with something pending are found by leaps through the index: a long queue for one costs others nothing.
+_CLAIM = """
+WITH RECURSIVE place AS (
+    (SELECT origin FROM webhook_delivery WHERE state = 'pending' ORDER BY origin LIMIT 1)
+    UNION ALL
+    SELECT (
+        SELECT next.origin FROM webhook_delivery AS next
+        WHERE next.state = 'pending' AND next.origin > place.origin ORDER BY next.origin LIMIT 1
+    ) FROM place WHERE place.origin IS NOT NULL
+),
+due AS MATERIALIZED (
+    SELECT waiting.id FROM place CROSS JOIN LATERAL (
+        SELECT id, next_at FROM webhook_delivery AS delivery
+        WHERE state = 'pending' AND delivery.origin = place.origin AND next_at <= statement_timestamp()
+        ORDER BY next_at LIMIT %(per_origin)s FOR UPDATE SKIP LOCKED
+    ) AS waiting
+    WHERE place.origin IS NOT NULL AND place.origin <> ALL(%(without)s::text[])
+    ORDER BY waiting.next_at LIMIT %(limit)s
+)
+UPDATE webhook_delivery AS delivery SET
+    attempts = attempts + 1, next_at = clock_timestamp() + make_interval(secs => %(lease_s)s),
+    tried_at = clock_timestamp()
+FROM due WHERE delivery.id = due.id RETURNING delivery.*
+"""
+_ENDPOINTS = """
+SELECT id, url, secret, CASE WHEN previous_until > clock_timestamp() THEN previous_secret END AS previous_secret
+FROM webhook_endpoint WHERE id = ANY(%(ids)s)
+"""
+# In the order endpoint, delivery: the one that disabling keeps too.
+_LOCK = "SELECT 1 FROM webhook_endpoint WHERE id = %(endpoint_id)s FOR UPDATE"
+_SETTLE = """
+UPDATE webhook_delivery SET
+    state = CASE WHEN %(delivered)s THEN 'delivered' WHEN %(retry_in_s)s::float8 IS NULL THEN 'failed' ELSE state END,
+    delivered_at = CASE WHEN %(delivered)s THEN clock_timestamp() END,
+    next_at = clock_timestamp() + make_interval(secs => coalesce(%(retry_in_s)s::float8, 0)),
+    payload = coalesce(payload, %(payload)s), status = %(status)s, last_error = %(error)s
+WHERE id = %(id)s AND attempts = %(attempt)s AND state = 'pending' RETURNING id
+"""
+_WELL = "UPDATE webhook_endpoint SET failing_since = NULL WHERE id = %(endpoint_id)s AND failing_since IS NOT NULL"
+_FAILING = """
+UPDATE webhook_endpoint SET failing_since = coalesce(failing_since, clock_timestamp()) WHERE id = %(endpoint_id)s
+"""
+_DISABLE = """
+UPDATE webhook_endpoint SET disabled_at = clock_timestamp(), reason = %(reason)s
+WHERE id = %(endpoint_id)s AND disabled_at IS NULL
+  AND (%(gone)s OR failing_since < clock_timestamp() - make_interval(secs => %(disable_after_s)s)) RETURNING *
+"""
+_OUTSTANDING = """
+SELECT count(*) AS pending,
+    coalesce(extract(epoch FROM clock_timestamp() - min(created_at)), 0)::float8 AS oldest_s
+FROM webhook_delivery WHERE state = 'pending'
+"""
+
+
+async def test(connection: Connection, endpoint_id: UUID) -> Delivery:
+    """Put a test into the outbox."""
+    return _found(await one(connection, _TEST, {"id": endpoint_id}))
+
+
+async def listed(connection: Connection, where: DeliveryFilter) -> DeliveryPage:
+    """One page, newest first."""
+    before = decoded(where.cursor)
+    values = msgspec.structs.asdict(where) | {"before": before, "limit": where.limit + 1}
+    rows = await every(connection, _LIST, values)
+    more, rows = len(rows) > where.limit, rows[: where.limit]
+    next_cursor = encoded(rows[-1]["seq"]) if more else None
+    return DeliveryPage(deliveries=tuple(to_delivery(row) for row in rows), next_cursor=next_cursor)
+
+
+async def find(connection: Connection, delivery_id: UUID) -> Delivery:
+    """One."""
+    return _found(await one(connection, "SELECT * FROM webhook_delivery WHERE id = %(id)s", {"id": delivery_id}))
+
+
+async def redeliver(connection: Connection, delivery_id: UUID) -> Delivery:
+    """Let it be due now."""
+    return _found(await one(connection, _REDELIVER, {"id": delivery_id}))
+
+
+async def claim(connection: Connection, limit: int, lease_s: float, without: Sequence[str]) -> tuple[Due, ...]:
+    """Take what is due, with all that a try needs."""
+    values = {"limit": limit, "lease_s": lease_s, "without": list(without), "per_origin": PER_ORIGIN}
+    rows = await every(connection, _CLAIM, values)
+    if not rows:
+        return ()
+    ids = [row["endpoint_id"] for row in rows if row["endpoint_id"] is not None]
+    endpoints = {row["id"]: row for row in await every(connection, _ENDPOINTS, {"ids": ids})}
+    jobs = await _jobs(connection, [row["job_id"] for row in rows if row["job_id"] is not None])
+    pictures = await pictures_of(connection, list(jobs))
+    return tuple(_due(row, endpoints, jobs, pictures) for row in rows)
+
+
+async def _jobs(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Row]:
+    query = "SELECT * FROM any_job WHERE id = ANY(%(ids)s)"
+    return {row["id"]: row for row in await every(connection, query, {"ids": list(ids)})}
+
+
+def _due(row: Row, endpoints: Mapping[UUID, Row], jobs: Mapping[UUID, Row], pictures: Mapping[UUID, Any]) -> Due:
+    job = jobs.get(row["job_id"])
+    return to_due(
+        row,
+        None if job is None else job["webhook"],
+        endpoints.get(row["endpoint_id"]),
+        None if job is None else to_job(job, pictures.get(job["id"], ())),
+    )
+
+
+async def settle(connection: Connection, due: Due, tried: Tried, disable_after_s: float) -> Endpoint | None:
+    """Write what came of a try."""
+    values = msgspec.structs.asdict(tried) | {
+        "id": due.id,
+        "attempt": due.attempt,
+        "endpoint_id": due.endpoint_id,
+        "disable_after_s": disable_after_s,
+    }
+    await connection.execute(_LOCK, values)
+    if await one(connection, _SETTLE, values) is None or due.endpoint_id is None:
+        return None
+    if tried.delivered:
+        await connection.execute(_WELL, values)
+        return None
+    await connection.execute(_FAILING, values)
+    disabled = await one(connection, _DISABLE, values | {"reason": ANSWERED_GONE if tried.gone else FAILING})
+    if disabled is None:
+        return None
+    await connection.execute(GIVE_UP, {"id": due.endpoint_id, "error": DISABLED})
+    return to_endpoint(disabled)
+
+
+async def outstanding(connection: Connection) -> Outstanding:
+    """What is pending."""
+    return Outstanding(**await sole(connection, _OUTSTANDING, {}))
+
+
+def _found(row: Row | None) -> Delivery:
+    if row is None:
+        raise WebhookNotFoundError("no such delivery or endpoint")
+    return to_delivery(row)

@@ -1,0 +1,71 @@
+"""The part of the store on PostgreSQL that is about webhooks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from jobstore.postgres import deliveries, endpoints
+from jobstore.postgres.columns import Connection
+from jobstore.webhooks.model import (
+    Delivery,
+    DeliveryFilter,
+    DeliveryPage,
+    Due,
+    Endpoint,
+    EndpointChanges,
+    NewEndpoint,
+    Outstanding,
+    Tried,
+)
+
+T = TypeVar("T")
+
+
+class PostgresWebhooks(ABC):
+    """``jobstore.webhooks.protocol`` says what each method promises."""
+
+    @abstractmethod
+    async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
+        """The result of ``work``; ``together`` makes its statements one transaction."""
+
+    async def add_endpoint(self, new: NewEndpoint, most: int) -> Endpoint:
+        return await self.on_connection(lambda c: endpoints.add(c, new, most), together=True)
+
+    async def endpoints(self, key_id: UUID | None = None, *, all_keys: bool = False) -> tuple[Endpoint, ...]:
+        return await self.on_connection(lambda c: endpoints.listed(c, key_id, all_keys))
+
+    async def endpoint(self, endpoint_id: UUID) -> Endpoint:
+        return await self.on_connection(lambda c: endpoints.find(c, endpoint_id))
+
+    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
+        return await self.on_connection(lambda c: endpoints.change(c, endpoint_id, changes), together=True)
+
+    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
+        return await self.on_connection(lambda c: endpoints.rotate(c, endpoint_id, secret, keep_s))
+
+    async def delete_endpoint(self, endpoint_id: UUID) -> None:
+        await self.on_connection(lambda c: endpoints.delete(c, endpoint_id), together=True)
+
+    async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
+        return await self.on_connection(lambda c: deliveries.test(c, endpoint_id))
+
+    async def deliveries(self, where: DeliveryFilter) -> DeliveryPage:
+        return await self.on_connection(lambda c: deliveries.listed(c, where))
+
+    async def delivery(self, delivery_id: UUID) -> Delivery:
+        return await self.on_connection(lambda c: deliveries.find(c, delivery_id))
+
+    async def redeliver(self, delivery_id: UUID) -> Delivery:
+        return await self.on_connection(lambda c: deliveries.redeliver(c, delivery_id))
+
+    async def claim_deliveries(self, limit: int, lease_s: float, without: Sequence[str] = ()) -> tuple[Due, ...]:
+        return await self.on_connection(lambda c: deliveries.claim(c, limit, lease_s, without))
+
+    async def settle_delivery(self, due: Due, tried: Tried, disable_after_s: float) -> Endpoint | None:
+        return await self.on_connection(lambda c: deliveries.settle(c, due, tried, disable_after_s), together=True)
+
+    async def outstanding(self) -> Outstanding:
+        return await self.on_connection(deliveries.outstanding)

@@ -1,0 +1,74 @@
+"""The part of the store in a SQLite file that is about webhooks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from jobstore.sqlite import deliveries, endpoints
+from jobstore.sqlite.database import Database
+from jobstore.sqlite.rows import SqliteRows
+from jobstore.webhooks.model import (
+    Delivery,
+    DeliveryFilter,
+    DeliveryPage,
+    Due,
+    Endpoint,
+    EndpointChanges,
+    NewEndpoint,
+    Outstanding,
+    Tried,
+)
+
+T = TypeVar("T")
+
+
+class SqliteWebhooks(ABC):
+    """``jobstore.webhooks.protocol`` says what each method promises."""
+
+    @abstractmethod
+    async def on_database(self, work: Callable[[Database], Awaitable[T]], *, writes: bool = True) -> T:
+        """The result of ``work`` in a transaction of its own."""
+
+    async def add_endpoint(self, new: NewEndpoint, most: int) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.add(d, new, most))
+
+    async def endpoints(self, key_id: UUID | None = None, *, all_keys: bool = False) -> tuple[Endpoint, ...]:
+        return await self.on_database(lambda d: endpoints.listed(d, key_id, all_keys), writes=False)
+
+    async def endpoint(self, endpoint_id: UUID) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.find(d, endpoint_id), writes=False)
+
+    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.change(d, endpoint_id, changes))
+
+    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.rotate(d, endpoint_id, secret, keep_s))
+
+    async def delete_endpoint(self, endpoint_id: UUID) -> None:
+        await self.on_database(lambda d: endpoints.delete(d, endpoint_id))
+
+    async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
+        return await self.on_database(lambda d: deliveries.test(d, endpoint_id))
+
+    async def deliveries(self, where: DeliveryFilter) -> DeliveryPage:
+        return await self.on_database(lambda d: deliveries.listed(d, where), writes=False)
+
+    async def delivery(self, delivery_id: UUID) -> Delivery:
+        return await self.on_database(lambda d: deliveries.find(d, delivery_id), writes=False)
+
+    async def redeliver(self, delivery_id: UUID) -> Delivery:
+        return await self.on_database(lambda d: deliveries.redeliver(d, delivery_id))
+
+    async def claim_deliveries(self, limit: int, lease_s: float, without: Sequence[str] = ()) -> tuple[Due, ...]:
+        if not (await self.outstanding()).pending:
+            return ()  # a look now and then need not be a write
+        return await self.on_database(lambda d: deliveries.claim(SqliteRows(d), limit, lease_s, without))
+
+    async def settle_delivery(self, due: Due, tried: Tried, disable_after_s: float) -> Endpoint | None:
+        return await self.on_database(lambda d: deliveries.settle(d, due, tried, disable_after_s))
+
+    async def outstanding(self) -> Outstanding:
+        return await self.on_database(deliveries.outstanding, writes=False)

@@ -1,0 +1,56 @@
+"""From rows of either store to structs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobstore.job import Job
+from jobstore.rules.rows import Row
+from jobstore.webhooks.model import Delivery, DeliveryState, Due, Endpoint
+
+GONE = "its receiver was deleted"
+DISABLED = "its endpoint was disabled"
+FAILING = "nothing but failures for too long"
+ANSWERED_GONE = "the receiver answered 410 Gone"
+
+_ENDPOINT = tuple(name for name in Endpoint.__struct_fields__ if name != "events")
+_DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name not in ("state", "next_at", "error"))
+
+
+def to_endpoint(row: Row) -> Endpoint:
+    """The endpoint of a row."""
+    fields: dict[str, Any] = {name: row[name] for name in _ENDPOINT}
+    return Endpoint(**fields, events=tuple(row["events"]))
+
+
+def to_delivery(row: Row) -> Delivery:
+    """The delivery of a row."""
+    state = DeliveryState(row["state"])
+    fields: dict[str, Any] = {name: row[name] for name in _DELIVERY}
+    next_at = row["next_at"] if state is DeliveryState.PENDING else None
+    return Delivery(**fields, state=state, next_at=next_at, error=row["last_error"])
+
+
+def to_due(row: Row, hook: Mapping[str, Any] | None, endpoint: Row | None, job: Job | None) -> Due:
+    """A claimed delivery. ``endpoint`` is its endpoint's row with the secrets in force, ``hook`` its job's own."""
+    url, secrets = None, []
+    if row["endpoint_id"] is not None and endpoint is not None:
+        url, secrets = endpoint["url"], [endpoint["secret"], endpoint["previous_secret"]]
+    elif row["endpoint_id"] is None and hook is not None:
+        url, secrets = hook["url"], [hook.get("secret")]
+    return Due(
+        id=row["id"],
+        endpoint_id=row["endpoint_id"],
+        job_id=row["job_id"],
+        origin=row["origin"],
+        type=row["type"],
+        event=row["event"],
+        created_at=row["created_at"],
+        attempt=row["attempts"],
+        tries=row["attempts"] - row["attempts_before"],
+        url=url,
+        secrets=tuple(secret for secret in secrets if secret),
+        payload=row["payload"],
+        job=job,
+    )

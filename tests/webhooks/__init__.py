@@ -1,0 +1,1 @@
+"""Webhooks: addresses, signatures, messages, and their delivery to real receivers."""

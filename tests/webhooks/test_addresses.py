@@ -1,0 +1,127 @@
+"""Which addresses are refused: when they are named, and when their names point somewhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+import httpx
+import pytest
+
+from actors.webhooks.sending import Sender, SendError
+from jobstore.webhooks.addresses import Address, AddressRules, RefusedAddressError
+from safelight.config import WebhookSettings
+from tests.webhooks.receiver import Receiver
+
+REFUSED = [
+    "https://127.0.0.1/", "https://127.8.8.8/", "https://[::1]/", "https://169.254.169.254/latest/meta-data",
+    "https://user@host.example/", "https://user:secret@host.example/", "https://@host.example/:443@127.0.0.1",
+    "https://10.0.0.1", "https://172.16.0.1", "https://192.168.1.1", "https://100.64.0.1", "https://0.0.0.0",
+    "https://224.0.0.1", "https://255.255.255.255", "https://240.0.0.1", "https://192.0.2.1", "https://198.18.0.1",
+    "https://192.88.99.1", "https://2130706433/", "https://0x7f000001/", "https://0x7f.1/", "https://0177.0.0.1/",
+    "https://127.1/", "https://1.2.3.4.5/", "https://127.0.0.1./", "https://[::]/", "https://[::ffff:127.0.0.1]/",
+    "https://[::ffff:7f00:1]/", "https://[::127.0.0.1]/", "https://[64:ff9b::7f00:1]/", "https://[64:ff9b:1::7f00:1]/",
+    "https://[2002:7f00:1::]/", "https://[2001:0:7f00:1::]/", "https://[fe80::1]/", "https://[fe80::1%25eth0]/",
+    "https://[fec0::1]/", "https://[fd00::1]/", "https://[ff02::1]/", "https://[2001:db8::1]/", "https://[100::1]/",
+    "https://localhost/", "https://a.localhost./", "https://db/", "https://metadata.google.internal/",
+    "https://printer.local/", "https://host.example:22/", "https://host.example:0/", "https://host.example:65536/",
+    "https://host.example\\@127.0.0.1/", "https://host.example/#there", "https:///x", "https://", "host.example",
+    "//host.example", "ftp://host.example/", "file:///etc/passwd", "http://host.example/", "https://host.example/a b",
+    "https://ho\tst.example/", "https://\uff11\uff12\uff17.0.0.1/", "https://host.example/\u00e9",
+    "https://host.example/" + "x" * 2048, "",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", REFUSED, ids=range(len(REFUSED)))
+def test_a_url_that_gives_itself_away_is_refused(url: str) -> None:
+    """With a reason in words."""
+    with pytest.raises(RefusedAddressError, match=r"^\w.* "):
+        AddressRules(WebhookSettings()).check_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "origin"),
+    [
+        ("https://hooks.example/x?token=1", "https://hooks.example:443"),
+        ("https://Hooks.Example.:8443/", "https://hooks.example:8443"),
+        ("https://8.8.8.8/", "https://8.8.8.8:443"),
+        ("https://[2606:4700::1111]:8443/", "https://[2606:4700::1111]:8443"),
+        ("https://[64:ff9b::808:808]/", "https://[64:ff9b::808:808]:443"),
+        ("https://xn--bcher-kva.example/", "https://xn--bcher-kva.example:443"),
+    ],
+)
+def test_public_ones_are_taken(url: str, origin: str) -> None:
+    """With the origin that their deliveries are held back by."""
+    assert AddressRules(WebhookSettings()).check_url(url).origin == origin
+
+
+def test_the_settings_open_what_they_name() -> None:
+    """Private networks don't include the link-local addresses of clouds; a network that is named is open."""
+    private = AddressRules(WebhookSettings(allow_private=True, allow_http=True))
+    for url in ("http://127.0.0.1:8080/", "http://localhost/", "https://10.1.2.3/", "https://[fd00::1]/", "http://db/"):
+        private.check_url(url)
+    for url in ("http://169.254.169.254/", "http://0.0.0.0/", "https://224.0.0.1/", "https://[fe80::1]/"):
+        with pytest.raises(RefusedAddressError):
+            private.check_url(url)
+    named = AddressRules(WebhookSettings(allow_networks=("10.0.0.0/8", "169.254.1.1", "fd00::/8")))
+    for url in ("https://10.1.2.3/", "https://169.254.1.1/", "https://[fd00::1]/", "https://[::ffff:10.0.0.1]/"):
+        named.check_url(url)
+    with pytest.raises(RefusedAddressError):
+        named.check_url("https://192.168.0.1/")
+    with pytest.raises(ValueError, match="allow_networks"):
+        WebhookSettings(allow_networks=("10.0.0.1/8",))
+
+
+class Names:
+    """A name server that the test controls: each question gets the next answer, the last one for ever."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, _port: int) -> Sequence[Address]:
+        """The next answer."""
+        self.asked.append(host)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return [ip_address(text) for text in answer]
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [["127.0.0.1"], ["93.184.215.14", "127.0.0.1"], ["::ffff:127.0.0.1"], ["169.254.169.254"], ["fe80::1%1"], ["::1"]],
+)
+async def test_a_name_that_points_inside_is_refused_at_the_connection(hook: Receiver, addresses: list[str]) -> None:
+    """If only one of its addresses does; nothing is sent."""
+    names = Names(addresses)
+    sender = Sender(WebhookSettings(allow_http=True), names)
+    port = httpx.URL(hook.url).port
+    with pytest.raises(SendError, match="refused: "):
+        await sender.post(f"http://rebinding.example:{port}/", {}, b"{}")
+    await sender.close()
+    assert (names.asked, hook.received) == (["rebinding.example"], [])
+
+
+async def test_the_address_that_was_looked_at_is_the_one_connected_to(hook: Receiver) -> None:
+    """The name is asked for once a try: a second answer is never seen. Host stays the name."""
+    names = Names(["127.0.0.1"], ["127.0.0.2"])
+    sender = Sender(WebhookSettings(allow_http=True, allow_networks=("127.0.0.1",)), names)
+    port = httpx.URL(hook.url).port
+    assert (await sender.post(f"http://rebinding.example:{port}/x", {"X-A": "b"}, b"{}")).status == 204
+    assert names.asked == ["rebinding.example"]
+    [received] = hook.received
+    assert (received.headers["host"], received.headers["x-a"]) == (f"rebinding.example:{port}", "b")
+    with pytest.raises(SendError, match="refused: "):
+        await sender.post(f"http://rebinding.example:{port}/x", {}, b"{}")
+    assert len(hook.received) == 1
+    await sender.close()
+
+
+async def test_no_proxy_of_the_environment_is_asked(hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy would resolve names by itself."""
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, hook.url)
+    sender = Sender(WebhookSettings(allow_http=True, allow_private=True), Names([]))
+    with pytest.raises(SendError, match="no answer"):
+        await sender.post("http://nowhere.example/", {}, b"{}")
+    await sender.close()
+    assert hook.received == []
