@@ -12,6 +12,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
+from api.audit import list_audit
 from api.auth import needs_key
 from api.backpressure import Backpressure
 from api.events import watch_job
@@ -20,6 +21,7 @@ from api.health import Backlog, healthz, livez, metrics, readyz
 from api.images import read_image
 from api.jobs import cancel_job, list_jobs, list_models, read_job, redrive_jobs, retry_job, submit_job
 from api.keyring import KeyRing, require_keys
+from api.keys import change_key, create_key, list_keys, read_key, revoke_key, rotate_key
 from api.lanes import list_lanes, pause_lane, resume_lane
 from api.live import LiveProgress
 from api.openapi import ApiDocument
@@ -90,6 +92,7 @@ def _described() -> list[ControllerRouterHandler]:
         route_handlers=[
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
             list_lanes, pause_lane, resume_lane, price_job,
+            list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
         ],
     )  # fmt: skip
     return [v1, livez, readyz, healthz, metrics]

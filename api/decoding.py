@@ -9,6 +9,7 @@ from litestar.dto import MsgspecDTO
 from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
+from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.problems import from_decoding
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 
@@ -48,6 +49,24 @@ class RedriveBody(_StrictBody[RedriveRequest]):
     """The filter of a redrive."""
 
     struct = RedriveRequest
+
+
+class KeyBody(_StrictBody[KeyRequest]):
+    """The body of a new key."""
+
+    struct = KeyRequest
+
+
+class KeyPatchBody(_StrictBody[KeyPatch]):
+    """What changes in a key."""
+
+    struct = KeyPatch
+
+
+class RotateBody(_StrictBody[RotateRequest]):
+    """The body of a rotation."""
+
+    struct = RotateRequest
 
 
 class PauseBody(_StrictBody[PauseRequest]):

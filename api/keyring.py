@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -47,15 +48,10 @@ async def require_keys(host: str, store: JobStore) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A key as the store told it. ``fresh_until`` and ``ends_at`` are of this process's monotonic clock, in seconds."""
+    """A key as the store told it, and until when that may be used, in seconds of this process's own clock."""
 
     key: ApiKey
-    fresh_until: float
-    ends_at: float
-
-    @property
-    def fresh(self) -> bool:
-        return time.monotonic() < min(self.fresh_until, self.ends_at)
+    until: float
 
 
 class KeyRing:
@@ -66,12 +62,20 @@ class KeyRing:
     knows share a few look-ups, so that a flood of them reaches neither the database nor those who have a key.
     """
 
-    def __init__(self, store: JobStore, host: str, own_secret: str | None = None, pepper: str = "") -> None:
+    def __init__(
+        self,
+        store: JobStore,
+        host: str,
+        own_secret: str | None = None,
+        pepper: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """``host`` is the address that is served. ``own_secret`` lets this process in, whatever the store says."""
         self.loopback = is_loopback(host)
         self.digester = Digester(pepper)
         self._own = None if own_secret is None else hash_secret(own_secret)
         self._store = store
+        self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._unknown: OrderedDict[str, float] = OrderedDict()  # digest -> until when it is taken for unknown
         self._asked: dict[str, asyncio.Task[ApiKey | None]] = {}
@@ -84,8 +88,8 @@ class KeyRing:
         if not self.loopback:
             return True
         asked, answer = self._any
-        if not answer and time.monotonic() - asked >= STALE_S:
-            asked = time.monotonic()
+        if not answer and self._clock() - asked >= STALE_S:
+            asked = self._clock()
             answer = bool(await self._store.list_keys(KeyFilter(limit=1)))
             self._any = (asked, answer)
         return answer
@@ -117,12 +121,11 @@ class KeyRing:
             self._waiting -= 1
 
     def _is_remembered(self, digest: str) -> bool:
-        known = self._known.get(digest)
-        return (known is not None and known.fresh) or self._unknown.get(digest, 0.0) > time.monotonic()
+        return self._remembered(digest) is not None or self._unknown.get(digest, -STALE_S) > self._clock()
 
     def _remembered(self, digest: str) -> ApiKey | None:
         known = self._known.get(digest)
-        return known.key if known is not None and known.fresh else None
+        return known.key if known is not None and known.until > self._clock() else None
 
     async def _shared(self, digest: str, secret: str) -> ApiKey | None:
         """One look-up for all that want the same. Whoever gives up leaves it to the others."""
@@ -139,7 +142,7 @@ class KeyRing:
             task.exception()  # whoever waited has it; all of them may have gone
 
     async def _ask(self, digest: str, secret: str) -> ApiKey | None:
-        begun = time.monotonic()  # what the answer says was so at this moment or later
+        begun = self._clock()  # what the answer says was so at this moment or later
         match = await self._store.find_key(*self.digester.known(secret))
         mine = self._asked.get(digest) is asyncio.current_task()  # else all was forgotten meanwhile
         self._known.pop(digest, None)
@@ -150,8 +153,8 @@ class KeyRing:
         ends_at = begun + (float("inf") if match.left_s is None else match.left_s)
         if mine:
             self._unknown.pop(digest, None)
-            _keep(self._known, digest, _Known(match.key, begun + STALE_S, ends_at))
-        return match.key if time.monotonic() < ends_at else None
+            _keep(self._known, digest, _Known(match.key, min(begun + STALE_S, ends_at)))
+        return match.key if self._clock() < ends_at else None
 
     def forget(self) -> None:
         """Ask the store anew for everything, and don't keep what it is asked for just now."""

@@ -16,6 +16,7 @@ from litestar.openapi.spec import Components, SecurityScheme
 from litestar.params import PathParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
+from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.problems import MEDIA_TYPE, Problem
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 from api.services import Services
@@ -28,9 +29,9 @@ _DETAILS = {
     400: "The request can't be taken; `field` names what is to blame.",
     401: "An API key is needed, or the one sent doesn't count.",
     403: "The key may not do this, or a page of another origin asks.",
-    404: "No such job, picture, model or lane (or not one of this key's).",
+    404: "No such job, picture, model, lane or key (or not one of this key's).",
     405: "The method is not possible here.",
-    409: "The job's state does not allow it, or the job of the `Idempotency-Key` has been deleted.",
+    409: "The job's state does not allow it, or the job of the `Idempotency-Key` has been deleted; or the key's state.",
     413: "The body is larger than this server takes.",
     415: "The body is not declared as JSON.",
     422: "The `Idempotency-Key` was used for another request.",
@@ -80,6 +81,7 @@ class ApiDocument:
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
         document["components"]["schemas"].update(_exact(SubmitRequest, RedriveRequest, PauseRequest))
+        document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         return document
 
 

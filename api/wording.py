@@ -21,7 +21,8 @@ _KINDS = {
     "array": "a list",
     "object": "an object",
 }
-_TIMES = ("start_at", "finished_after", "finished_before")
+_TIMES = ("start_at", "expires_at", "finished_after", "finished_before")
+_OWNERS = ("team", "customer")
 # Parts of a request whose whole rule fits one sentence, whichever half of it was broken.
 _RULES = {
     "seed": f"seed must be a whole number from 0 to {SEED_LIMIT - 1}, or -1 for a random one",
@@ -29,6 +30,9 @@ _RULES = {
     "states": "states must be one or both of dead and failed",
     "adapters": "adapters must be names with weights from -10 to 10, or a list of names, 4 at most",
     "previews": "previews must be true, false, or how many steps lie between two, 0 to 1000",
+    "scopes": "scopes must be one or more of submit, read and admin",
+    "models": "models must be a list of 1 to 100 models' names",
+    **{field: f"{field} must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or a digit" for field in _OWNERS},
     "lane": "lane must be the name of a lane",
     "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",

@@ -1,0 +1,55 @@
+"""The audit log, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from litestar import Request, get
+from litestar.params import QueryParameter
+
+from api.auth import ADMIN
+from api.key_schemas import AuditList, AuditView
+from api.openapi import ServicesDependency, answers
+from api.problems import invalid
+from api.wording import plainly, unknown
+from jobstore.audit import AuditEntry, AuditFilter
+
+_PARAMETERS = ("action", "target", "limit", "cursor")
+
+
+@get("/audit", opt=ADMIN, summary="Read the audit log", responses=answers(400))
+async def list_audit(
+    request: Request[Any, Any, Any],
+    services: ServicesDependency,
+    action: Annotated[
+        str | None, QueryParameter(pattern=r"^[a-z][a-z0-9_.]{0,63}$", description="Only this, such as `key.revoked`.")
+    ] = None,
+    target: Annotated[
+        str | None, QueryParameter(pattern=r"^[!-~]{1,200}$", description="Only what was done to this: an id, a lane.")
+    ] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
+    cursor: Annotated[
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+    ] = None,
+) -> AuditList:
+    """Who changed keys, lanes and the like, newest first. No secret is ever in it."""
+    for name in request.query_params:
+        if name not in _PARAMETERS:
+            raise invalid(name[:100], unknown(name, _PARAMETERS, "query parameter"))
+    try:
+        page = await services.store.list_audit(AuditFilter(action=action, target=target, limit=limit, cursor=cursor))
+    except ValueError:
+        raise invalid("cursor", plainly("cursor", "")) from None
+    return AuditList(data=tuple(_view(entry) for entry in page.entries), next_cursor=page.next_cursor)
+
+
+def _view(entry: AuditEntry) -> AuditView:
+    return AuditView(
+        id=entry.seq,
+        at=entry.at,
+        actor=entry.actor,
+        key_id=entry.key_id,
+        action=entry.action,
+        target=entry.target,
+        details=entry.details,
+    )
