@@ -13,8 +13,9 @@ import time
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from actors.engine import Engine, Handle
+from actors.engine import Handle
 from actors.paces import Paces
+from actors.renderer import Renderer
 from jobstore.protocol import HeldLease, JobStore, Lease, Worker
 from safelight.config import WorkerSettings
 from safelight.telemetry import get_logger
@@ -92,7 +93,9 @@ class HeldJob:
 class Leases:
     """The process's leases. Belongs to the event loop that its store belongs to."""
 
-    def __init__(self, store: JobStore, worker: Worker, engine: Engine, settings: WorkerSettings, paces: Paces) -> None:
+    def __init__(
+        self, store: JobStore, worker: Worker, engine: Renderer, settings: WorkerSettings, paces: Paces
+    ) -> None:
         self._store = store
         self._paces = paces
         self._worker = worker

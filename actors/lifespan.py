@@ -101,6 +101,7 @@ class Lifespan(Middleware):
                 await self._parts.store.leave(self._parts.worker.id)
         except Exception as error:  # the store forgets silent workers by itself
             _log.warning("store not told of the stop", action="lifespan.leave_failed", error=type(error).__name__)
+        await self._parts.providers.close()
         await self._parts.store.close()
 
 

@@ -18,7 +18,9 @@ def preferred(held: Iterable[Job], lane: str, settings: Settings) -> str | None:
     rows: Counter[str] = Counter()
     for job in held:
         if job.lane == lane:
-            rows[job.batch_key] += job.request.n
             model = settings.models.get(job.request.model)
+            if model is not None and model.provider is not None:
+                continue  # it shares no steps
+            rows[job.batch_key] += job.request.n
             limits[job.batch_key] = (model and model.max_batch) or settings.engine.max_batch
     return next((key for key, count in rows.most_common() if count < limits[key]), None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from actors.engine import Engine
 from actors.gate import OutputsGate
 from actors.paces import Paces
 from actors.previewing import Previewer
+from actors.providers.registry import Providers
+from actors.renderer import Renderer
 from jobstore.live import Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
@@ -21,10 +22,11 @@ class Parts:
     settings: Settings
     store: JobStore
     outputs: Outputs
-    engine: Engine
+    engine: Renderer
     bell: Bell
     progress: ProgressChannel
     previews: Previewer
     worker: Worker
     gate: OutputsGate
     paces: Paces = field(default_factory=Paces)
+    providers: Providers = field(default_factory=Providers)

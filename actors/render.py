@@ -21,7 +21,7 @@ from jobstore.job import Job, JobError
 from jobstore.protocol import Lease, Settled
 from safelight.telemetry import get_logger, traces
 from safelight.telemetry.dimensions import DimensionMetrics, dimension_metrics
-from safelight.telemetry.metrics import BELLS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
+from safelight.telemetry.metrics import BELLS, FALLBACKS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
 
 _log = get_logger(__name__)
 
@@ -114,7 +114,7 @@ class RenderActor:
         if settled is not None:
             _note_end(held, settled)
             self._count(held, outcome, settled.job)
-            if settled.job.state.terminal or _spoilt(outcome):
+            if settled.job.state.terminal or _spoilt(outcome) or _sent_on(held, settled):
                 await checkpoints.discard()
         elif isinstance(outcome, Rendered):
             _log.info("result discarded: the lease is gone", action="render.discarded")
@@ -141,6 +141,11 @@ def _spoilt(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and outcome.error.code == "bad_output"
 
 
+def _sent_on(held: HeldJob, settled: Settled) -> bool:
+    """True where another model renders the job from now on."""
+    return settled.job.request.model != held.lease.job.request.model
+
+
 def _note_start(job: Job, dimensions: DimensionMetrics) -> None:
     _log.info("job claimed", action="render.claimed", model=job.request.model, attempt=job.attempts, **_whose(job))
     if job.started_at is not None:
@@ -163,6 +168,9 @@ def _note_end(held: HeldJob, settled: Settled) -> None:
         seconds=round(seconds, 3),
         **_whose(job),
     )
+    if _sent_on(held, settled) and job.error is not None:
+        FALLBACKS.labels(job.error.code).inc()
+        _log.warning("job sent on", action="render.sent_on", to_model=job.request.model, cause=job.error.code)
 
 
 def _whose(job: Job) -> dict[str, object]:

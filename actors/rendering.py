@@ -20,6 +20,7 @@ from actors.found import find_finish
 from actors.inputs import Inputs, fetch_inputs
 from actors.leases import HeldJob
 from actors.parts import Parts
+from actors.remote import render_remote
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
 from actors.tracing import denoising
@@ -43,7 +44,12 @@ async def render_job(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> 
     """Find or render the pictures of a claimed job; every error of the engine or the outputs becomes an outcome."""
     try:
         found = await find_finish(parts.store, parts.outputs, held.lease)
-        return Rendered(found or await _render(parts, held, checkpoints))
+        if found is not None:
+            return Rendered(found)
+        name, model = _model_of(parts, held.lease.job)
+        if model.provider is not None:
+            return await render_remote(parts, held, name, model, model.provider, await _deadline(parts, held))
+        return Rendered(await _render(parts, held, checkpoints))
     except EngineError as error:
         if error.checkpoint is not None and not held.cancel_requested:
             await checkpoints.keep(error.checkpoint)

@@ -38,10 +38,13 @@ RETRIED = {
     "outputs_unavailable": Backoff(15.0, longest_s=300.0),
     # What a remote provider answers 429 or 5xx to.
     "provider_busy": Backoff(5.0, longest_s=300.0),
+    "provider_unreachable": Backoff(5.0, longest_s=300.0),
 }
 
 # Another try of a late or impossible request would end alike, and the same seed gives the same flagged picture.
-FINAL = frozenset({"deadline_exceeded", "invalid_request", "content_filtered", "adapter_unusable", "canceled"})
+FINAL = frozenset(
+    {"deadline_exceeded", "invalid_request", "content_filtered", "adapter_unusable", "provider_refused", "canceled"}
+)
 
 
 def retry_in_s(error: JobError, attempts: int) -> float | None:

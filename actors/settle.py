@@ -33,10 +33,11 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """There will be no pictures this time."""
+    """There will be no pictures this time. ``retry_after_s`` is how long to wait at least before another try."""
 
     error: JobError
     spent: Spent = NOTHING_SPENT
+    retry_after_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,10 @@ class Settler:
         match outcome:
             case Rendered(finish):
                 return lambda: self._store.finish(token, finish)
-            case Failed(error, spent):
+            case Failed(error, spent, retry_after_s):
                 pause = retry_in_s(error, held.lease.job.attempts)
+                if pause is not None and retry_after_s is not None:
+                    pause = max(pause, retry_after_s)
                 return lambda: self._store.fail(token, error, pause, spent)
             case Stopped(spent):
                 return lambda: self._store.canceled(token, spent)

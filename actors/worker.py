@@ -20,6 +20,7 @@ from actors.lifespan import Lifespan
 from actors.observing import EngineMetrics
 from actors.parts import Parts
 from actors.previewing import Previewer
+from actors.renderer import NoEngine, Renderer
 from jobstore.live import WEBHOOKS_BELL, Bell, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Worker
@@ -53,7 +54,7 @@ class WorkerProcess:
         progress: ProgressChannel,
         *,
         embedded: bool = False,
-        engine: Engine | None = None,
+        engine: Renderer | None = None,
     ) -> None:
         self._settings = settings
         self._make_store = make_store
@@ -64,13 +65,7 @@ class WorkerProcess:
         self._previews = Previewer(progress)
         self._embedded = embedded
         self._own_engine = engine is None
-        self.engine = engine or Engine(
-            settings.models,
-            settings.worker.device,
-            settings=settings.engine,
-            observer=EngineMetrics(),
-            knees=settings.knees_file,
-        )
+        self.engine: Renderer = engine or _engine_of(settings)
         self.id = uuid.uuid4()
         self._gauges: DeviceGauges | None = None
         self._lifespan: Lifespan | None = None
@@ -96,7 +91,8 @@ class WorkerProcess:
         lanes = self._settings.worker.lanes
         served = [name for name, model in self._settings.models.items() if model.lane in lanes]
         if self._own_engine:
-            self.engine.start(warm=served[:1])
+            local = [name for name in served if self._settings.models[name].provider is None]
+            self.engine.start(warm=local[:1])
         try:
             declare_lanes(self._broker, self._bells)
             device = self.engine.wait_ready(_DEVICE_WAIT_S)
@@ -183,3 +179,16 @@ class WorkerProcess:
             self._broker.emit_after("worker_shutdown", worker)  # ends the event loop, and closes what was opened
             raise
         return worker
+
+
+def _engine_of(settings: Settings) -> Renderer:
+    """The engine of the settings' own models; none where the worker's lanes have remote ones alone."""
+    if not settings.renders:
+        return NoEngine()
+    return Engine(
+        {name: model for name, model in settings.models.items() if model.provider is None},
+        settings.worker.device,
+        settings=settings.engine,
+        observer=EngineMetrics(),
+        knees=settings.knees_file,
+    )

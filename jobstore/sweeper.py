@@ -9,7 +9,7 @@ from jobstore.live import Bell
 from jobstore.protocol import JobStore, Swept
 from safelight.config import WorkerSettings
 from safelight.telemetry import get_logger
-from safelight.telemetry.metrics import SWEPT
+from safelight.telemetry.metrics import FALLBACKS, SWEPT
 
 _log = get_logger(__name__)
 
@@ -46,7 +46,10 @@ class Sweeper:
         """Sweep in batches for as long as they are full: what a whole fleet left behind is not kept waiting."""
         for _ in range(_ROUNDS):
             swept = await self._batch(lease_s, ring_again_s)
-            if swept is None or max(len(swept.ring), *(getattr(swept, change) for change in _CHANGES)) < _LIMIT:
+            if swept is None:
+                return
+            counts = (getattr(swept, change) for change in _CHANGES)
+            if max(len(swept.ring), len(swept.fallbacks), *counts) < _LIMIT:
                 return
 
     async def _batch(self, lease_s: float, ring_again_s: float) -> Swept | None:
@@ -64,8 +67,12 @@ class Sweeper:
 
 
 def _note(swept: Swept) -> None:
+    for cause in swept.fallbacks:
+        FALLBACKS.labels(cause).inc()
     changes = {change: getattr(swept, change) for change in _CHANGES if getattr(swept, change)}
     for change, count in changes.items():
         SWEPT.labels(change).inc(count)
+    if swept.fallbacks:
+        changes["sent_on"] = len(swept.fallbacks)
     if changes or swept.ring:
         _log.info("swept", action="sweeper.swept", bells=len(swept.ring), **changes)

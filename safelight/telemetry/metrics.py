@@ -59,6 +59,15 @@ EMBEDS = Counter(
 BATCHES_HALVED = Counter(
     "safelight_engine_batches_halved_total", "Batches that were halved for want of memory.", ("model",)
 )
+FALLBACKS = Counter(
+    "safelight_fallbacks_total", "Jobs sent on to another model: lane_down, lane_full, or an error's code.", ("cause",)
+)
+PROVIDER_SECONDS = Histogram(
+    "safelight_provider_seconds",
+    "From asking a provider to its pictures (ok), or to its error by code, in seconds.",
+    ("model", "outcome"),
+    buckets=_RENDER_BUCKETS,
+)
 SLOTS_BUSY = Gauge("safelight_worker_slots_busy", "Jobs that this worker holds.")
 BELLS = Counter("safelight_bells_total", "Bells by what became of them: rung, dropped, empty.", ("outcome",))
 SWEPT = Counter("safelight_swept_total", "What sweeps changed.", ("change",))

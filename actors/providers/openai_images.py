@@ -1,0 +1,130 @@
+"""A provider that speaks OpenAI's images API (``POST /images/generations``), another Safelight among them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from actors.providers.http_client import Answer, HttpClient
+from actors.providers.orders import (
+    Order,
+    ProviderOutputError,
+    ProviderRefusedError,
+    ProviderUnreachableError,
+)
+from actors.providers.polling import Poll, poll_of, poll_pause
+from actors.providers.refusals import refusal
+from safelight.config import ProviderSettings
+
+_WAIT_S = 30  # how long a provider that knows ``Prefer`` holds its answer back; proxies cut off after 60
+_MEGABYTE = 1_000_000
+_REST_BYTES = 1_000_000  # of an answer, beside its pictures
+_SILENCES = 5  # polls in a row without an answer, after which the provider counts as gone
+# These always answer in base64, and refuse to be told so.
+_ALWAYS_BASE64 = ("gpt-image", "chatgpt-image")
+
+
+class OpenAIImages:
+    """A ``Provider``."""
+
+    def __init__(self, name: str, settings: ProviderSettings, key: str | None, headers: Mapping[str, str]) -> None:
+        """``name`` is the model's own; ``key`` and ``headers`` are secret."""
+        self._name = name
+        self._settings = settings
+        self._url = f"{settings.base_url.rstrip('/')}/images/generations"
+        self._secrets = tuple(secret for secret in (key, *headers.values()) if secret)
+        own = {"authorization": f"Bearer {key}"} if key else {}
+        self._http = HttpClient(name, own | dict(headers), settings.max_concurrency, settings.timeout_s)
+
+    async def render(self, order: Order) -> tuple[bytes, ...]:
+        """Ask, and ask again for what takes longer. Raises ProviderError's kinds."""
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return self._pictures(order, await self._answer(order))
+        except TimeoutError as error:
+            words = f"the provider of {self._name} gave no pictures within {self._settings.timeout_s:g} s"
+            raise ProviderUnreachableError(words) from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+    async def _answer(self, order: Order) -> Answer:
+        most = order.n * self._settings.max_picture_mb * _MEGABYTE * 4 // 3 + _REST_BYTES
+        headers = {"Idempotency-Key": f'"{order.key}"', "Prefer": f"respond-async, wait={_WAIT_S}"}
+        answer = await self._http.send("POST", self._url, most, json=self._body(order), headers=headers)
+        if answer.status == 202:
+            poll = poll_of(self._url, answer.headers)
+            if poll is None:
+                raise ProviderOutputError(f"the provider of {self._name} answered 202 and didn't say where to look")
+            answer = await self._polled(poll, answer, most)
+        if answer.status != 200:
+            raise refusal(self._name, answer.status, answer.headers, answer.body, self._secrets)
+        return answer
+
+    async def _polled(self, poll: Poll, answer: Answer, most: int) -> Answer:
+        polls = silences = 0
+        while answer.status == 202:
+            await asyncio.sleep(poll_pause(answer.headers, polls))
+            polls += 1
+            try:
+                found = await self._http.send("GET", poll.url, most, headers=poll.headers)
+            except ProviderUnreachableError:
+                silences += 1
+                if silences == _SILENCES:
+                    raise
+                continue
+            if found.status in (429, 502, 503) and silences < _SILENCES:  # it, or its proxy, starts anew
+                silences += 1
+                continue
+            answer, silences = found, 0
+        return answer
+
+    def _body(self, order: Order) -> dict[str, Any]:
+        model = self._settings.model
+        body: dict[str, Any] = {
+            "model": model,
+            "prompt": order.prompt,
+            "n": order.n,
+            "size": f"{order.width}x{order.height}",
+        }
+        if not model.startswith(_ALWAYS_BASE64):
+            body["response_format"] = "b64_json"
+        if self._settings.extra:
+            body |= {"seed": order.seed, "steps": order.steps}
+            optional = {"guidance": order.guidance, "negative_prompt": order.negative_prompt}
+            body |= {name: value for name, value in optional.items() if value is not None}
+        return body
+
+    def _pictures(self, order: Order, answer: Answer) -> tuple[bytes, ...]:
+        try:
+            found = json.loads(answer.body)
+        except (ValueError, RecursionError) as error:
+            raise ProviderOutputError(f"the provider of {self._name} answered with what is no JSON") from error
+        return pictures_of(found, order, self._name)
+
+
+def pictures_of(found: Any, order: Order, name: str) -> tuple[bytes, ...]:
+    """The picture files of an answer in OpenAI's form. Raises ProviderOutputError, ProviderRefusedError."""
+    data = found.get("data") if isinstance(found, dict) else None
+    if not isinstance(data, list) or len(data) < order.n:
+        count = len(data) if isinstance(data, list) else 0
+        raise ProviderOutputError(f"the provider of {name} gave {count} pictures of {order.n}")
+    return tuple(_decoded(item, name) for item in data[: order.n])
+
+
+def _decoded(item: Any, name: str) -> bytes:
+    text = item.get("b64_json") if isinstance(item, dict) else None
+    if isinstance(text, str) and text:
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ProviderOutputError(f"the provider of {name} gave a picture that is no base64") from error
+    if isinstance(item, dict) and item.get("url"):
+        # An address that somebody else chose is not fetched from inside this network.
+        raise ProviderRefusedError(f"the provider of {name} answers with links, and only b64_json is taken")
+    raise ProviderOutputError(f"the provider of {name} gave an entry without a picture")

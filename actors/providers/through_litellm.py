@@ -1,0 +1,98 @@
+"""Providers that the litellm library reaches. It is an extra, and imported when it is first needed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from actors.providers.openai_images import pictures_of
+from actors.providers.orders import (
+    Order,
+    ProviderBusyError,
+    ProviderError,
+    ProviderFilteredError,
+    ProviderRefusedError,
+    ProviderUnreachableError,
+)
+from actors.providers.refusals import pause_of
+from safelight.config import ProviderSettings
+
+_FILTERED = "ContentPolicyViolationError"
+_UNREACHABLE = ("APIConnectionError", "Timeout", "APITimeoutError")
+
+
+class ThroughLitellm:
+    """A ``Provider``."""
+
+    def __init__(self, name: str, settings: ProviderSettings, key: str | None, headers: Mapping[str, str]) -> None:
+        """``name`` is the model's own; ``key`` and ``headers`` are secret."""
+        self._name = name
+        self._settings = settings
+        self._key = key
+        self._headers = dict(headers)
+
+    async def render(self, order: Order) -> tuple[bytes, ...]:
+        """Ask through the library. Raises ProviderError's kinds."""
+        generate = await asyncio.to_thread(_generate_of, self._name)
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                answer = await generate(**self._arguments(order))
+        except TimeoutError as error:
+            words = f"the provider of {self._name} gave no pictures within {self._settings.timeout_s:g} s"
+            raise ProviderUnreachableError(words) from error
+        except Exception as error:  # the library's errors have no common root but Exception
+            raise _refusal(self._name, error) from error
+        found = answer.model_dump() if hasattr(answer, "model_dump") else dict(answer)
+        return pictures_of(found, order, self._name)
+
+    async def close(self) -> None:
+        """The library keeps its connections to itself."""
+
+    def _arguments(self, order: Order) -> dict[str, Any]:
+        settings = self._settings
+        arguments: dict[str, Any] = {
+            "model": settings.model,
+            "prompt": order.prompt,
+            "n": order.n,
+            "size": f"{order.width}x{order.height}",
+            "timeout": settings.timeout_s,
+            "max_retries": 0,  # the store counts attempts
+            "extra_headers": {**self._headers, "Idempotency-Key": f'"{order.key}"'},
+        }
+        optional = {"api_key": self._key, "api_base": settings.base_url or None}
+        if "gpt-image" not in settings.model:
+            optional["response_format"] = "b64_json"
+        arguments |= {name: value for name, value in optional.items() if value is not None}
+        if settings.extra:
+            extra: dict[str, Any] = {"seed": order.seed, "steps": order.steps, "guidance": order.guidance}
+            extra |= {"negative_prompt": order.negative_prompt}
+            arguments["extra_body"] = {name: value for name, value in extra.items() if value is not None}
+        return arguments
+
+
+def _generate_of(name: str) -> Any:
+    try:
+        library: Any = importlib.import_module("litellm")
+    except ImportError as error:
+        words = f"the provider of {name} wants a package that is missing: pip install 'safelight[litellm]'"
+        raise ProviderRefusedError(words) from error
+    library.telemetry = False
+    library.suppress_debug_info = True
+    return library.aimage_generation
+
+
+def _refusal(name: str, error: Exception) -> ProviderError:
+    """What an error of the library means. Its message is not told: it may hold the request, or the key."""
+    kind = type(error).__name__
+    status = getattr(error, "status_code", None)
+    words = f"the provider of {name} gave no pictures: {kind}" + (f" ({status})" if isinstance(status, int) else "")
+    if kind == _FILTERED:
+        return ProviderFilteredError(words)
+    if kind in _UNREACHABLE:
+        return ProviderUnreachableError(words)
+    if isinstance(status, int) and (status in (408, 409, 429) or status >= 500):
+        response = getattr(error, "response", None)
+        return ProviderBusyError(words, pause_of(getattr(response, "headers", None) or {}))
+    return ProviderRefusedError(words)

@@ -1,0 +1,1 @@
+"""Whom remote models are asked of."""
