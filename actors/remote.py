@@ -20,7 +20,7 @@ from jobstore.ledger import Spent
 from jobstore.pictures import UnreadablePictureError, decode
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings, ProviderSettings
-from safelight.telemetry import get_logger
+from safelight.telemetry import get_logger, traces
 from safelight.telemetry.metrics import PROVIDER_SECONDS
 
 _log = get_logger(__name__)
@@ -41,7 +41,8 @@ async def render_remote(
     began = time.monotonic()
     try:
         order = await _order(parts, held.lease.job)
-        files = await _unless_unwanted(held, deadline, parts.providers.render(name, provider, order))
+        with traces.span("ask provider", kind="client", attributes={"safelight.model": name}):
+            files = await _unless_unwanted(held, deadline, parts.providers.render(name, provider, order))
         result = await asyncio.to_thread(_result, files, held.lease.job, provider, spent.device)
     except _UnwantedError:
         return Stopped(spent) if held.cancel_requested else HandedBack(spent)
@@ -58,7 +59,10 @@ async def render_remote(
     parts.paces.note(held.lease.job.request, spent.device, seconds / provider.max_concurrency)
     try:
         metadata = parts.settings.jobs.picture_metadata and provider.extra  # seed and steps of nobody's are no help
-        pictures = await store_pictures(parts.outputs, held.lease, result, revision=model.revision, metadata=metadata)
+        with traces.span("store pictures"):
+            pictures = await store_pictures(
+                parts.outputs, held.lease, result, revision=model.revision, metadata=metadata
+            )
     except OutputsUnavailableError as error:
         error.spent = spent
         raise
