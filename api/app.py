@@ -24,6 +24,11 @@ from api.keyring import KeyRing, require_keys
 from api.keys import change_key, create_key, list_keys, read_key, revoke_key, rotate_key
 from api.lanes import list_lanes, pause_lane, resume_lane
 from api.live import LiveProgress
+from api.openai.edits import edit_images
+from api.openai.generations import generate_images, generate_later, poll_images, poll_later
+from api.openai.linked import read_linked
+from api.openai.links import LinkSigner
+from api.openai.models import read_model
 from api.openapi import ApiDocument
 from api.origins import same_site
 from api.pages import asset, documentation, openapi_document, playground
@@ -64,11 +69,12 @@ def create_app(
         tail=Tail(store, settings.server.max_streams),
         keys=KeyRing(store, settings.server.host, own_secret, settings.keys.pepper),
         backpressure=Backpressure(store, settings.limits),
+        links=LinkSigner(settings),
     )
     backlog = Backlog(store, settings.lanes)
-    document = ApiDocument(_described)
+    document = ApiDocument(lambda: _described(settings))
     return Application(
-        route_handlers=[*_described(), playground, asset, documentation, openapi_document],
+        route_handlers=[*_described(settings), playground, asset, documentation, openapi_document],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "backlog": Provide(lambda: backlog, sync_to_thread=False),
@@ -83,8 +89,9 @@ def create_app(
     )
 
 
-def _described() -> list[ControllerRouterHandler]:
+def _described(settings: Settings) -> list[ControllerRouterHandler]:
     """The routes that are the API; the rest are pages."""
+    uploads = Router("/images", route_handlers=[edit_images], request_max_body_size=settings.server.upload_limit_bytes)
     v1 = Router(
         "/v1",
         guards=[same_site, needs_key],
@@ -92,10 +99,11 @@ def _described() -> list[ControllerRouterHandler]:
         route_handlers=[
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
             list_lanes, pause_lane, resume_lane, price_job,
+            generate_images, poll_images, generate_later, poll_later, read_model, uploads,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
         ],
     )  # fmt: skip
-    return [v1, livez, readyz, healthz, metrics]
+    return [v1, read_linked, livez, readyz, healthz, metrics]
 
 
 def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
@@ -113,6 +121,7 @@ def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
             await services.store.open()
             stack.push_async_callback(services.store.close)
             await require_keys(services.settings.server.host, services.store)
+            stack.callback(services.pixels.close)
             stack.callback(progress.listen(hear))
             await services.backpressure.refresh()
             stack.push_async_callback(services.backpressure.close)

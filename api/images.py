@@ -38,15 +38,16 @@ async def read_image(
     headers = {"ETag": f'"{picture.sha256}"', "Cache-Control": _CACHING}
     if _matches(request.headers.get("if-none-match", ""), picture.sha256):
         return Response(b"", status_code=304, headers=headers, media_type=picture.media_type)
-    data = await _read(services.outputs, picture)
+    data = await read_picture(services.outputs, picture)
     name = f"{job.id}-{picture.index}.{picture.media_type.removeprefix('image/')}"
     headers["Content-Disposition"] = f'inline; filename="{name}"'
-    return Response(bytes(data), headers=headers, media_type=picture.media_type)
+    return Response(data, headers=headers, media_type=picture.media_type)
 
 
-async def _read(outputs: Outputs, picture: Picture) -> bytes:
+async def read_picture(outputs: Outputs, picture: Picture) -> bytes:
+    """The picture's file. Raises ProblemError where it is gone, damaged, or can't be asked for."""
     try:
-        return await get_whole(outputs, picture)
+        return bytes(await get_whole(outputs, picture))
     except OutputNotFoundError:
         raise ProblemError(404, "image_purged", "the picture was deleted from the outputs") from None
     except OutputDamagedError as error:

@@ -14,12 +14,14 @@ from api.dimensions import gather_dimensions
 from api.idempotency import REPLAYED, IdempotencyKey, replay_of
 from api.openapi import JobId, ServicesDependency, answers
 from api.origins import wants_json
+from api.preferences import preference_of
 from api.problems import invalid
 from api.resolve import names_no_seed, resolve
 from api.schemas import JobList, JobView, ModelList, Redriven, RedriveRequest, SubmitRequest
 from api.services import Services
 from api.submitting import accept
 from api.views import job_view, model_list
+from api.waiting import unless_gone, wait_for_end
 from api.wording import plainly, unknown
 from jobstore.audit import AuditNote
 from jobstore.job import JobState
@@ -46,16 +48,24 @@ async def submit_job(
     services: ServicesDependency,
     idempotency_key: IdempotencyKey = None,
 ) -> Response[JobView]:
-    """Hand in a prompt and get a ticket: 202 while there is something to render, 200 when the cache had it."""
+    """Hand in a prompt and get a ticket: 202 while there is something to render, 200 when the cache had it.
+
+    With `Prefer: wait=N` the answer waits up to N seconds for the job's end: then 200.
+    """
     del idempotency_key  # described here; how often it was sent is told by the headers alone
     dimensions = gather_dimensions(data.dimensions, request.headers.multi_items())
     replay = replay_of(data, dimensions, request.headers, services.settings.jobs)
     new = resolve(data, dimensions, viewer(request), services.settings, replay)
     job, replayed = await accept(services, new, seed_drawn=names_no_seed(data))
+    preference = preference_of(request.headers)
+    limit_s = preference.seconds(usual=0.0, most=services.settings.server.sync_wait_s)
+    if limit_s:
+        job = await unless_gone(request, wait_for_end(services, job, limit_s), job)
+    applied = preference.applied(waited_s=limit_s, pending=True)
     return Response(
         job_view(job, services),
-        status_code=200 if job.state is JobState.SUCCEEDED else 202,
-        headers={"Location": f"/v1/jobs/{job.id}"} | (REPLAYED if replayed else {}),
+        status_code=200 if job.state is JobState.SUCCEEDED or (limit_s and job.state.terminal) else 202,
+        headers={"Location": f"/v1/jobs/{job.id}", **applied} | (REPLAYED if replayed else {}),
     )
 
 

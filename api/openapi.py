@@ -17,6 +17,7 @@ from litestar.params import PathParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
+from api.openai.schemas import EditRequest, GenerationRequest
 from api.problems import MEDIA_TYPE, Problem
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 from api.services import Services
@@ -28,6 +29,7 @@ ServicesDependency = NamedDependency[SkipValidation[Services]]
 _DETAILS = {
     400: "The request can't be taken; `field` names what is to blame.",
     401: "An API key is needed, or the one sent doesn't count.",
+    402: "A budget is used up.",
     403: "The key may not do this, or a page of another origin asks.",
     404: "No such job, picture, model, lane or key (or not one of this key's).",
     405: "The method is not possible here.",
@@ -37,6 +39,7 @@ _DETAILS = {
     422: "The `Idempotency-Key` was used for another request.",
     429: "Too many jobs wait; try again after `Retry-After` seconds.",
     500: "Something went wrong on the server's side.",
+    504: "The job's deadline passed.",
     503: "The store or the outputs can't be reached; try again after `Retry-After` seconds.",
 }
 _ALWAYS = (401, 403, 500, 503)
@@ -80,7 +83,9 @@ class ApiDocument:
         unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "backlog")}
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
-        document["components"]["schemas"].update(_exact(SubmitRequest, RedriveRequest, PauseRequest))
+        document["components"]["schemas"].update(
+            _exact(SubmitRequest, RedriveRequest, PauseRequest, GenerationRequest, EditRequest)
+        )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         return document
 

@@ -102,8 +102,12 @@ def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
+def kind_of(status: int) -> str:
+    """What OpenAI calls errors of a status."""
+    return "server_error" if status >= 500 else _KINDS.get(status, "invalid_request_error")
+
+
 def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
-    kind = "server_error" if error.status_code >= 500 else _KINDS.get(error.status_code, "invalid_request_error")
     problem = Problem(
         type=f"urn:safelight:problem:{error.code}",
         title=HTTPStatus(error.status_code).phrase,
@@ -112,7 +116,7 @@ def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[P
         instance=request.scope["path"][:500],
         request_id=str(request.scope["state"].get("request_id", "")),
         field=error.field,
-        error=OpenAIError(message=error.detail, type=kind, param=error.field, code=error.code),
+        error=OpenAIError(message=error.detail, type=kind_of(error.status_code), param=error.field, code=error.code),
     )
     return Response(problem, status_code=error.status_code, media_type=MEDIA_TYPE, headers=error.headers)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from api.backpressure import Backpressure
 from api.keyring import KeyRing
 from api.live import LiveProgress
+from api.openai.links import LinkSigner
+from api.openai.pixels import PixelWork
 from api.sharing import SharedReads
 from api.tail import Tail
 from jobstore.live import Bell
@@ -28,6 +30,8 @@ class Services:
     tail: Tail
     keys: KeyRing
     backpressure: Backpressure
+    links: LinkSigner
+    pixels: PixelWork = field(default_factory=PixelWork)
     heartbeat_s: float = 15.0
     shared: SharedReads = field(default_factory=SharedReads)
 

@@ -154,6 +154,7 @@ class Tail:
             try:
                 if cursor is None:
                     cursor = await self._store.last_event()
+                if self._needed.is_set():  # also for who came between two looks, when the one before had left
                     self._reading.set()
                 cursor = await self._read(cursor)
             except Exception as error:  # the driver's own errors differ by store; streams outlive them all

@@ -39,12 +39,7 @@ def job_view(job: Job, services: Services) -> JobView:
         queue=_queue_of(job, services.backpressure),
         images=_images_of(job),
         cache=job.cache,
-        cost=CostView(
-            currency=job.currency,
-            reserved=plain_amount(job.reserved),
-            charged=plain_amount(job.charged),
-            gpu_seconds=plain_amount(job.gpu_seconds),
-        ),
+        cost=cost_view(job),
         attempts=job.attempts,
         error=job.error,
         warnings=job.warnings,
@@ -53,6 +48,16 @@ def job_view(job: Job, services: Services) -> JobView:
         created_at=job.created_at,
         started_at=job.started_at,
         finished_at=job.finished_at,
+    )
+
+
+def cost_view(job: Job) -> CostView:
+    """What the job costs, as clients see it."""
+    return CostView(
+        currency=job.currency,
+        reserved=plain_amount(job.reserved),
+        charged=plain_amount(job.charged),
+        gpu_seconds=plain_amount(job.gpu_seconds),
     )
 
 

@@ -12,7 +12,12 @@ from jobstore.job import SEED_LIMIT, CacheMode, JobState, PictureFormat
 NAMES = "dimension names"
 VALUES = "dimension values"
 
-_CHOICES: dict[str, type[StrEnum]] = {"cache": CacheMode, "format": PictureFormat, "state": JobState}
+_CHOICES: dict[str, type[StrEnum]] = {
+    "cache": CacheMode,
+    "format": PictureFormat,
+    "output_format": PictureFormat,
+    "state": JobState,
+}
 _KINDS = {
     "bool": "true or false",
     "int": "a whole number",
@@ -37,6 +42,10 @@ _RULES = {
     "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",
     "cursor": "cursor is not one that a page gave",
+    "response_format": "response_format must be url or b64_json",
+    "quality": "quality must be one of auto, low, medium, high, standard, hd",
+    "background": "background must be one of auto, opaque, transparent",
+    "moderation": "moderation must be auto or low",
     NAMES: "dimension names are 1 to 64 of a-z, 0-9, _ and -",
     VALUES: "dimension values are text of at most 256 characters",
 }

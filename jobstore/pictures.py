@@ -33,15 +33,21 @@ class UnreadablePictureError(JobStoreError):
     """The bytes are no PNG, JPEG or WebP picture, or one of too many pixels."""
 
 
-def encode(image: Image.Image, format: PictureFormat, infotext: str | None = None) -> bytes:
+def encode(
+    image: Image.Image, format: PictureFormat, infotext: str | None = None, quality: int | None = None
+) -> bytes:
     """The file of a picture; without ``infotext`` it holds pixels and nothing else.
 
+    ``quality`` is that of JPEG and WebP, 0 to 100; None is 95.
     An infotext too long for the EXIF block of a JPEG (over 65,000 bytes in UTF-16) is left out there.
     """
     bare = image.convert("RGB")
     bare.info.clear()
     stream = io.BytesIO()
-    bare.save(stream, format=format.value, **_SAVE_OPTIONS[format], **_metadata(format, infotext))
+    options = dict(_SAVE_OPTIONS[format])
+    if quality is not None and "quality" in options:
+        options["quality"] = max(1, quality)
+    bare.save(stream, format=format.value, **options, **_metadata(format, infotext))
     return stream.getvalue()
 
 
@@ -57,12 +63,12 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Image.Image:
     return image
 
 
-def transcode(data: bytes, format: PictureFormat) -> bytes:
-    """The same picture in another file format, its infotext kept. Raises UnreadablePictureError."""
+def transcode(data: bytes, format: PictureFormat, quality: int | None = None) -> bytes:
+    """The same picture in another file format, or quality, its infotext kept. Raises UnreadablePictureError."""
     image = decode(data)
-    if image.format == format.value.upper():
+    if quality is None and image.format == format.value.upper():
         return data
-    return encode(image, format, _infotext_of(image) or None)
+    return encode(image, format, _infotext_of(image) or None, quality)
 
 
 def read_infotext(data: bytes) -> str:

@@ -235,6 +235,11 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         return self.model if self.provider is None else self.provider.model
 
     @property
+    def takes_images(self) -> bool:
+        """True where a render may begin from a picture: on our own devices, in a family that is known to."""
+        return self.provider is None and self.traits.takes_images
+
+    @property
     def identity(self) -> str:
         """The model's id without the place where it lies: the hub id, a folder's last name, or the provider's."""
         if self.provider is not None:

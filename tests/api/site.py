@@ -21,7 +21,7 @@ from PIL import Image
 from actors.previewing import encoded
 from api.app import create_app
 from api.services import Services
-from jobstore.job import Picture, PictureFormat
+from jobstore.job import JobRequest, Picture, PictureFormat
 from jobstore.live import Message, Preview, Progress
 from jobstore.outputs import Outputs, picture_key
 from jobstore.pictures import encode
@@ -168,9 +168,13 @@ class Driver:
         self.finish(lease)
         return lease
 
+    def image(self, request: JobRequest, index: int, seed: int) -> Image.Image:
+        """What comes of a seed."""
+        return Image.new("RGB", (request.width, request.height), (seed % 256, index, 7))
+
     def _picture(self, lease: Lease, index: int, seed: int, picture_format: PictureFormat) -> Picture:
         request = lease.job.request
-        image = Image.new("RGB", (request.width, request.height), (seed % 256, index, 7))
+        image = self.image(request, index, seed)
         data = encode(image, picture_format, f"{request.prompt}\nSeed: {seed}")
         key = picture_key(lease.job.id, lease.token, index, picture_format)
         self._site.call(self._site.outputs.put(key, data, picture_format.media_type))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis.checks import CheckFunction
@@ -12,7 +14,8 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import content_type_conformance, status_code_conformance
 
-from tests.api.site import Site
+from jobstore.outputs import Outputs
+from tests.api.site import SETTINGS, Site, with_server
 from tests.contract.keying import make_key
 
 CHECKS: list[CheckFunction] = [
@@ -24,6 +27,13 @@ CHECKS: list[CheckFunction] = [
 EXAMPLES = 12
 
 
+@pytest.fixture
+def site(database: str, outputs: Outputs) -> Iterator[Site]:
+    """An API that takes no stream and waits for no job: nobody renders here."""
+    with Site(database, outputs, with_server(SETTINGS, max_streams=0)).serve() as site:
+        yield site
+
+
 def test_every_endpoint_is_described(http: httpx.Client) -> None:
     """With a summary, a description, and problems as their own media type."""
     paths = http.get("/openapi.json").json()["paths"]
@@ -32,6 +42,8 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
         "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/images/{index}", "/v1/models",
         "/v1/jobs/redrive", "/v1/jobs/price", "/v1/lanes", "/v1/lanes/{lane}/pause", "/v1/lanes/{lane}/resume",
         "/v1/keys", "/v1/keys/{key_id}", "/v1/keys/{key_id}/rotate", "/v1/keys/{key_id}/revoke", "/v1/audit",
+        "/v1/images/generations", "/v1/images/edits", "/v1/async/images/generations",
+        "/v1/async/images/generations/{job_id}", "/v1/models/{model}", "/v1/linked-images/{job_id}/{index}",
         "/livez", "/readyz", "/healthz", "/metrics",
     }  # fmt: skip
     for operations in paths.values():

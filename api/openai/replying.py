@@ -1,0 +1,117 @@
+"""From an accepted job to its answer: the pictures, a promise of them, a stream, or why there are none."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, Response
+from litestar.response import Stream
+
+from api.auth import may_stay
+from api.idempotency import REPLAYED
+from api.openai.answering import encoded, images_answer
+from api.openai.bifrost import ASYNC_ID, status_of, wants_async
+from api.openai.failures import failure_of
+from api.openai.schemas import GenerationRequest, PendingAnswer
+from api.openai.streaming import HEADERS, ImageStream
+from api.preferences import preference_of
+from api.problems import ProblemError
+from api.services import Services
+from api.submitting import Accepted
+from api.waiting import cancel, unless_gone, wait_for_end
+from jobstore.job import Job, JobState
+
+AnyRequest = Request[Any, Any, Any]
+Reply = Response[bytes] | Stream
+
+_CANCEL = "x-safelight-cancel-on-disconnect"
+_SHORTEST_S, _LONGEST_S = 1, 30  # between two polls
+_CLIENT_GONE = 499  # as nginx logs it; nobody reads it
+_BUSY = {"Retry-After": "5"}
+
+
+class Manner(NamedTuple):
+    """How the client wants its answer: besides what is in the request's headers."""
+
+    prefix: str
+    stream: bool
+    partial_images: int
+    cancel_on_disconnect: bool
+
+
+def manner_of(asked: GenerationRequest, request: AnyRequest, services: Services, prefix: str) -> Manner:
+    """Raises ProblemError where no further stream is taken."""
+    if asked.stream and services.tail.full:
+        raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
+    cancels = asked.cancel_on_disconnect or request.headers.get(_CANCEL, "").strip().lower() in ("true", "1")
+    return Manner(prefix, asked.stream, asked.partial_images, cancels)
+
+
+async def reply(services: Services, request: AnyRequest, accepted: Accepted, manner: Manner) -> Reply:
+    """The answer to a submit, held back as long as the client and the settings want. Raises ProblemError."""
+    job = accepted.job
+    headers = _told_of(job) | (REPLAYED if accepted.replayed else {})
+    if wants_async(request):
+        return _pending(job, headers)
+    if manner.stream:
+        stream = ImageStream(
+            services,
+            job,
+            prefix=manner.prefix,
+            partial_images=manner.partial_images,
+            may_stay=lambda: may_stay(request),
+            cancel_on_disconnect=manner.cancel_on_disconnect,
+        )
+        return Stream(stream.frames(), media_type="text/event-stream", headers={**headers, **HEADERS})
+    most = services.settings.server.sync_wait_s
+    preference = preference_of(request.headers)
+    limit_s = preference.seconds(usual=most, most=most)
+    waited = await unless_gone(request, wait_for_end(services, job, limit_s), None)
+    if waited is None:
+        if manner.cancel_on_disconnect:
+            await cancel(services, job)
+        return Response(b"", status_code=_CLIENT_GONE, media_type="application/json")
+    job = waited
+    headers |= preference.applied(waited_s=limit_s, pending=not job.state.terminal)
+    return await ended_or_pending(services, request, job, headers)
+
+
+async def ended_or_pending(
+    services: Services, request: AnyRequest, job: Job, headers: dict[str, str] | None = None
+) -> Response[bytes]:
+    """The job's pictures, or 202 before its end. Raises ProblemError where it ended without."""
+    headers = _told_of(job) | (headers or {})
+    if not job.state.terminal:
+        return _pending(job, headers)
+    if job.state is not JobState.SUCCEEDED:
+        raise failure_of(job)
+    answer = await images_answer(services, job, base_url(request, services))
+    return Response(await encoded(services, answer), status_code=200, headers=headers, media_type="application/json")
+
+
+def poll_headers(job: Job) -> dict[str, str]:
+    """When to ask again."""
+    after_s = min(max(round(job.eta_s or 0), _SHORTEST_S), _LONGEST_S)
+    return {"Retry-After": str(after_s), "openai-poll-after-ms": str(1000 * after_s)}
+
+
+def base_url(request: AnyRequest, services: Services) -> str:
+    """Where the client finds this server: as the settings say, or else as it found it just now."""
+    return (services.settings.server.public_url or str(request.base_url)).rstrip("/")
+
+
+def _told_of(job: Job) -> dict[str, str]:
+    return {"x-safelight-job-id": str(job.id), ASYNC_ID: str(job.id)}
+
+
+def _pending(job: Job, headers: dict[str, str]) -> Response[bytes]:
+    status = "processing" if status_of(job) == "processing" else "pending"
+    answer = PendingAnswer(
+        id=job.id,
+        status=status,  # type: ignore[arg-type]  # mypy takes the choice for any text
+        created=int(job.created_at.timestamp()),
+        created_at=job.created_at.isoformat(),
+    )
+    headers = {"Location": f"/v1/jobs/{job.id}", **poll_headers(job), **headers}
+    return Response(msgspec.json.encode(answer), status_code=202, headers=headers, media_type="application/json")

@@ -1,0 +1,131 @@
+"""Takes the pictures out of an edit's body: a form with files, or JSON with data URLs.
+
+Nothing is fetched from elsewhere.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from litestar import Request
+from litestar.datastructures import UploadFile
+from litestar.exceptions import ClientException
+
+from api.openai.requests import parse_json
+from api.problems import ProblemError, invalid
+
+_JSON = re.compile(r"application/(?:[a-z0-9.-]+\+)?json")
+_DATA_URL = re.compile(r"data:image/(?:png|jpe?g|webp);base64,", re.ASCII | re.IGNORECASE)
+_PART = re.compile(r"([a-z_]{1,64})\[([^\[\]]{0,64})\]", re.ASCII)
+_MOST_PARTS = 200
+_MOST_IMAGES = 16  # as many as OpenAI's endpoint takes
+
+
+class Upload(NamedTuple):
+    """An edit's body. ``strict`` says that numbers came as numbers."""
+
+    members: dict[str, Any]
+    images: tuple[bytes, ...]
+    mask: bytes | None
+    strict: bool
+
+
+async def read_upload(request: Request[Any, Any, Any]) -> Upload:
+    """The body's members and pictures. Raises ProblemError naming the field."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return await _from_form(request)
+    if _JSON.fullmatch(kind):
+        return _from_json(parse_json(await request.body()))
+    raise ProblemError(415, "unsupported_media_type", "send a form (multipart/form-data) or JSON")
+
+
+async def _from_form(request: Request[Any, Any, Any]) -> Upload:
+    try:
+        form = await request.form()
+    except (ClientException, UnicodeError, ValueError, LookupError) as error:
+        if isinstance(error, ClientException) and error.status_code != 400:
+            raise
+        raise ProblemError(400, "invalid_form", "the body is not a form that can be read") from error
+    parts = list(form.multi_items())
+    if len(parts) > _MOST_PARTS:
+        raise ProblemError(400, "invalid_form", f"a form has at most {_MOST_PARTS} parts")
+    try:
+        images = [await _file("image", value) for name, value in parts if name in ("image", "image[]")]
+        masks = [await _file("mask", value) for name, value in parts if name == "mask"]
+    finally:
+        await form.close()
+    rest = [(name, value) for name, value in parts if name not in ("image", "image[]", "mask")]
+    return Upload(_members(rest), tuple(images), _only(masks), strict=False)
+
+
+async def _file(name: str, value: object) -> bytes:
+    if isinstance(value, UploadFile):
+        return await value.read()
+    return _decoded(name, value)
+
+
+def _members(parts: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Fields by name; ``dimensions[team]`` is a member of an object, ``adapters[]`` one of a list."""
+    members: dict[str, Any] = {}
+    for name, value in parts:
+        if isinstance(value, UploadFile):
+            continue
+        inner = _PART.fullmatch(name)
+        if not inner:
+            members[name] = value
+        elif inner[2]:
+            known = members.setdefault(inner[1], {})
+            if isinstance(known, dict):
+                known[inner[2]] = value
+        else:
+            known = members.setdefault(inner[1], [])
+            if isinstance(known, list):
+                known.append(value)
+    return members
+
+
+def _from_json(members: dict[str, Any]) -> Upload:
+    given = members.pop("images", None)
+    if given is None:
+        given = members.pop("image", None)
+    listed = given if isinstance(given, list) else [] if given is None else [given]
+    if len(listed) > _MOST_IMAGES:
+        raise invalid("images", f"images has more than {_MOST_IMAGES} entries")
+    mask = members.pop("mask", None)
+    return Upload(
+        members,
+        tuple(_decoded("image", one) for one in listed),
+        None if mask is None else _decoded("mask", mask),
+        strict=True,
+    )
+
+
+def _decoded(field: str, value: object) -> bytes:
+    """The file of a data URL, of base64 as it is, or of an object that holds one. Raises ProblemError."""
+    if isinstance(value, dict):
+        if value.get("file_id") is not None:
+            raise invalid(field, f"{field}: files are not kept here; send the picture itself as a data: URL")
+        value = value.get("image_url")
+        value = value.get("url") if isinstance(value, dict) else value
+    if not isinstance(value, str) or not value:
+        raise invalid(field, f"{field} must be a data: URL with a PNG, JPEG or WebP picture in base64")
+    if re.match(r"[a-z][a-z0-9+.-]*://", value, re.IGNORECASE):
+        raise invalid(field, f"{field}: pictures are not fetched from elsewhere; send it as a data: URL")
+    found = _DATA_URL.match(value)
+    if value[:5].lower() == "data:" and not found:
+        raise invalid(field, f"{field} must be a data: URL of image/png, image/jpeg or image/webp in base64")
+    try:
+        return b64decode(value[found.end() :] if found else value, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid(field, f"{field} is not base64 that can be read") from None
+
+
+def _only(masks: list[bytes]) -> bytes | None:
+    if len(masks) > 1:
+        raise invalid("mask", "mask must be one picture")
+    return masks[0] if masks else None
