@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from actors.providers.refusals import pause_of
 from safelight.config import ProviderSettings
 
 _FILTERED = "ContentPolicyViolationError"
+# The library knows few refusals for what they are: these words are in the others, at a 400.
+_FILTERED_WORDS = ("content_policy", "content policy", "content_filter", "moderation", "safety system")
 _UNREACHABLE = ("APIConnectionError", "Timeout", "APITimeoutError")
 
 
@@ -58,7 +61,7 @@ class ThroughLitellm:
             "n": order.n,
             "size": f"{order.width}x{order.height}",
             "timeout": settings.timeout_s,
-            "max_retries": 0,  # the store counts attempts
+            "max_retries": 0,  # the store counts attempts; the library's openai client asks twice more all the same
             "extra_headers": {**self._headers, "Idempotency-Key": f'"{order.key}"'},
         }
         optional = {"api_key": self._key, "api_base": settings.base_url or None}
@@ -73,6 +76,8 @@ class ThroughLitellm:
 
 
 def _generate_of(name: str) -> Any:
+    # Else the library fetches a list of prices from the internet when it is imported.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         library: Any = importlib.import_module("litellm")
     except ImportError as error:
@@ -88,7 +93,8 @@ def _refusal(name: str, error: Exception) -> ProviderError:
     kind = type(error).__name__
     status = getattr(error, "status_code", None)
     words = f"the provider of {name} gave no pictures: {kind}" + (f" ({status})" if isinstance(status, int) else "")
-    if kind == _FILTERED:
+    flagged = status == 400 and any(word in str(error).lower() for word in _FILTERED_WORDS)
+    if kind == _FILTERED or flagged:
         return ProviderFilteredError(words)
     if kind in _UNREACHABLE:
         return ProviderUnreachableError(words)
