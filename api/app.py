@@ -24,6 +24,7 @@ from api.keyring import KeyRing, require_keys
 from api.keys import change_key, create_key, list_keys, read_key, revoke_key, rotate_key
 from api.lanes import list_lanes, pause_lane, resume_lane
 from api.live import LiveProgress
+from api.me import read_me
 from api.openai.edits import edit_images
 from api.openai.generations import generate_images, generate_later, poll_images, poll_later
 from api.openai.linked import read_linked
@@ -34,6 +35,8 @@ from api.origins import same_site
 from api.pages import asset, documentation, openapi_document, playground
 from api.prices import price_job
 from api.problems import EXCEPTION_HANDLERS
+from api.quota_problems import QUOTA_HANDLERS
+from api.quotas import change_quota, create_quota, delete_quota, list_quotas, read_quota
 from api.services import Services
 from api.shutdown import on_termination
 from api.tail import Tail
@@ -80,7 +83,7 @@ def create_app(
             "backlog": Provide(lambda: backlog, sync_to_thread=False),
             "document": Provide(lambda: document, sync_to_thread=False),
         },
-        exception_handlers=EXCEPTION_HANDLERS,
+        exception_handlers={**EXCEPTION_HANDLERS, **QUOTA_HANDLERS},
         lifespan=[_lifespan_of(services, progress)],
         openapi_config=None,
         request_max_body_size=settings.server.body_limit_bytes,
@@ -99,6 +102,7 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
         route_handlers=[
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
             list_lanes, pause_lane, resume_lane, price_job,
+            list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             generate_images, poll_images, generate_later, poll_later, read_model, uploads,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
         ],

@@ -11,6 +11,7 @@ from litestar.typing import FieldDefinition
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.problems import from_decoding
+from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -67,6 +68,18 @@ class RotateBody(_StrictBody[RotateRequest]):
     """The body of a rotation."""
 
     struct = RotateRequest
+
+
+class QuotaBody(_StrictBody[QuotaRequest]):
+    """The body of a new quota."""
+
+    struct = QuotaRequest
+
+
+class QuotaPatchBody(_StrictBody[QuotaPatch]):
+    """A quota's limit."""
+
+    struct = QuotaPatch
 
 
 class PauseBody(_StrictBody[PauseRequest]):

@@ -40,7 +40,7 @@ _LIST_PARAMETERS = ("state", "model", "limit", "cursor")
     opt=SUBMIT,
     guards=[wants_json],
     summary="Submit a job",
-    responses=answers(400, 404, 409, 413, 415, 422, 429, done=JobView),
+    responses=answers(400, 402, 404, 409, 413, 415, 422, 429, done=JobView),
 )
 async def submit_job(
     data: JSONBody[SubmitRequest],
@@ -123,7 +123,7 @@ async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDepen
     status_code=200,
     opt=SUBMIT,
     summary="Retry a failed or dead job",
-    responses=answers(404, 409),
+    responses=answers(402, 404, 409, 429),
 )
 async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""

@@ -19,6 +19,7 @@ from litestar.types import ControllerRouterHandler
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.openai.schemas import EditRequest, GenerationRequest
 from api.problems import MEDIA_TYPE, Problem
+from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 from api.services import Services
 from safelight import __version__
@@ -87,6 +88,7 @@ class ApiDocument:
             _exact(SubmitRequest, RedriveRequest, PauseRequest, GenerationRequest, EditRequest)
         )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
+        document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))
         return document
 
 

@@ -107,7 +107,8 @@ def kind_of(status: int) -> str:
     return "server_error" if status >= 500 else _KINDS.get(status, "invalid_request_error")
 
 
-def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
+def respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Problem]:
+    """The answer that a problem is."""
     problem = Problem(
         type=f"urn:safelight:problem:{error.code}",
         title=HTTPStatus(error.status_code).phrase,
@@ -123,18 +124,18 @@ def _respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[P
 
 def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
     if isinstance(error, ProblemError):
-        return _respond(request, error)
+        return respond(request, error)
     if error.status_code >= 500:
         return _unexpected(request, error)
     if isinstance(error, ValidationException):
-        return _respond(request, _from_validation(request, error))
+        return respond(request, _from_validation(request, error))
     detail = {
         404: "nothing is served under this path",
         405: f"{request.scope['method'][:20]} is not possible here",
         413: "the body is larger than this server takes",
     }.get(error.status_code, error.detail)
     code = _CODES.get(error.status_code, "invalid_request")
-    return _respond(request, ProblemError(error.status_code, code, detail, headers=error.headers))
+    return respond(request, ProblemError(error.status_code, code, detail, headers=error.headers))
 
 
 def _from_validation(request: Request[Any, Any, Any], error: ValidationException) -> ProblemError:
@@ -154,23 +155,23 @@ def _unexpected(request: Request[Any, Any, Any], error: Exception) -> Response[P
     if isinstance(error, (psycopg.OperationalError, sqlite3.OperationalError, ConnectionError, TimeoutError)):
         _log.error("a part can't be reached", action="api.unavailable", error=type(error).__name__)
         detail = "the store or the outputs can't be reached at the moment"
-        return _respond(request, ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}))
+        return respond(request, ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}))
     _log.error("request failed", action="api.failed", exc_info=error)
     detail = "something went wrong on our side; the request id finds it in the log"
-    return _respond(request, ProblemError(500, "internal_error", detail))
+    return respond(request, ProblemError(500, "internal_error", detail))
 
 
 def _missing(request: Request[Any, Any, Any], _error: JobNotFoundError) -> Response[Problem]:
-    return _respond(request, not_found())
+    return respond(request, not_found())
 
 
 def _conflict(request: Request[Any, Any, Any], error: IllegalTransitionError) -> Response[Problem]:
-    return _respond(request, ProblemError(409, "illegal_transition", str(error)))
+    return respond(request, ProblemError(409, "illegal_transition", str(error)))
 
 
 def _reused(request: Request[Any, Any, Any], _error: ReplayMismatchError) -> Response[Problem]:
     detail = f"this {IDEMPOTENCY_KEY} was used for another request; a new request wants a new key"
-    return _respond(request, ProblemError(422, "idempotency_key_reused", detail, field=IDEMPOTENCY_KEY))
+    return respond(request, ProblemError(422, "idempotency_key_reused", detail, field=IDEMPOTENCY_KEY))
 
 
 def _expired(request: Request[Any, Any, Any], _error: ReplayGoneError) -> Response[Problem]:
@@ -179,7 +180,7 @@ def _expired(request: Request[Any, Any, Any], _error: ReplayGoneError) -> Respon
         "to render the request anew, send it with a new key"
     )
     headers = {"x-should-retry": "false"}  # SDKs try a 409 again
-    return _respond(
+    return respond(
         request, ProblemError(409, "idempotency_key_expired", detail, field=IDEMPOTENCY_KEY, headers=headers)
     )
 

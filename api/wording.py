@@ -38,6 +38,8 @@ _RULES = {
     "scopes": "scopes must be one or more of submit, read and admin",
     "models": "models must be a list of 1 to 100 models' names",
     **{field: f"{field} must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or a digit" for field in _OWNERS},
+    "kind": "kind must be one of spend, requests and concurrency",
+    "owner": 'owner must be one of {"key": ID}, {"team": NAME} and {"customer": NAME}',
     "lane": "lane must be the name of a lane",
     "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",

@@ -151,6 +151,13 @@ def window_end(quota: Quota, at: datetime) -> datetime | None:
     return _next_start(quota, at)
 
 
+def window_length(quota: Quota, at: datetime) -> timedelta | None:
+    """How long the window of ``at`` is; the calendar's differ. None for ``total``."""
+    if quota.period == "total":
+        return None
+    return _length(quota) if quota.rolling else _next_start(quota, at) - _window_start(quota, at)
+
+
 def leaves_at(quota: Quota, starts_at: datetime) -> datetime:
     """When a slice of a rolling window counts no more."""
     return starts_at + _slice_length(quota) + _length(quota)

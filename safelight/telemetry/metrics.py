@@ -10,7 +10,9 @@ JOBS_SUBMITTED = Counter(
     "safelight_jobs_submitted_total", "Jobs accepted, by how the cache answered.", ("model", "cache")
 )
 SUBMITS_REFUSED = Counter(
-    "safelight_submits_refused_total", "Submits refused because too many jobs wait, by the limit reached.", ("limit",)
+    "safelight_submits_refused_total",
+    "Submits refused because too many jobs wait or a quota has no room, by the limit reached.",
+    ("limit",),
 )
 SUBMITS_REPLAYED = Counter(
     "safelight_submits_replayed_total",

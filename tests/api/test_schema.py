@@ -40,7 +40,7 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
     assert set(paths) == {
         "/v1/jobs", "/v1/jobs/{job_id}", "/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry",
         "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/images/{index}", "/v1/models",
-        "/v1/jobs/redrive", "/v1/jobs/price", "/v1/lanes", "/v1/lanes/{lane}/pause", "/v1/lanes/{lane}/resume",
+        "/v1/jobs/redrive", "/v1/jobs/price", "/v1/quotas", "/v1/quotas/{quota_id}", "/v1/me", "/v1/lanes", "/v1/lanes/{lane}/pause", "/v1/lanes/{lane}/resume",
         "/v1/keys", "/v1/keys/{key_id}", "/v1/keys/{key_id}/rotate", "/v1/keys/{key_id}/revoke", "/v1/audit",
         "/v1/images/generations", "/v1/images/edits", "/v1/async/images/generations",
         "/v1/async/images/generations/{job_id}", "/v1/models/{model}", "/v1/linked-images/{job_id}/{index}",

@@ -1,0 +1,187 @@
+"""Quotas over HTTP: admins make, change and clear them, every key reads its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import JSONBody, PathParameter, QueryParameter
+
+from api.auth import ADMIN, READ, actor, viewer
+from api.decoding import QuotaBody, QuotaPatchBody
+from api.openapi import ServicesDependency, answers
+from api.origins import wants_json
+from api.problems import ProblemError, invalid
+from api.quota_fields import limit_of, quota_of
+from api.quota_schemas import QuotaList, QuotaPatch, QuotaRequest, QuotaView
+from api.quota_views import quota_view
+from api.services import Services
+from api.views import plain_amount
+from api.wording import unknown
+from jobstore.audit import AuditNote
+from jobstore.errors import KeyNotFoundError, QuotaTakenError
+from jobstore.keys import OWNER_PATTERN
+from jobstore.protocol import ApiKey
+from jobstore.quotas import Owner, OwnerKind, Quota, QuotaStatus
+from jobstore.rules.quotas import owners_of
+
+AnyRequest = Request[Any, Any, Any]
+QuotaPath = Annotated[str, PathParameter(description="The quota's id, a UUID.", schema_extra={"format": "uuid"})]
+
+_MOST_AN_OWNER = 20
+"""So many rows does a submit lock at most for each of its key, its team and its customer."""
+_LIST_PARAMETERS: tuple[OwnerKind, ...] = ("key", "team", "customer")
+_NAME = f"^{OWNER_PATTERN}$"
+
+
+@get("/quotas", opt=READ, summary="List quotas", responses=answers(400))
+async def list_quotas(
+    request: AnyRequest,
+    services: ServicesDependency,
+    key: Annotated[
+        str | None, QueryParameter(pattern=r"^[0-9A-Fa-f-]{36}$", description="Those of the key of this id.")
+    ] = None,
+    team: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this team.")] = None,
+    customer: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this customer.")] = None,
+) -> QuotaList:
+    """Quotas as they stand, oldest first: all for admins; for others their key's, their team's and their customer's."""
+    for name in request.query_params:
+        if name not in _LIST_PARAMETERS:
+            raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
+    named = zip(_LIST_PARAMETERS, (key, team, customer), strict=True)
+    asked: list[Owner] = [(kind, name.lower() if kind == "key" else name) for kind, name in named if name is not None]
+    found = await _seen(services, viewer(request))
+    return QuotaList(data=tuple(view for owner, view in found if not asked or owner in asked))
+
+
+@post(
+    "/quotas",
+    status_code=201,
+    dto=QuotaBody,
+    return_dto=None,
+    opt=ADMIN,
+    guards=[wants_json],
+    summary="Make a quota",
+    responses=answers(400, 404, 409, 413, 415),
+)
+async def create_quota(
+    data: JSONBody[QuotaRequest], request: AnyRequest, services: ServicesDependency
+) -> Response[QuotaView]:
+    """Limit what a key, a team or a customer may spend, submit or have under way, from now on.
+
+    409 where the owner has one of that kind for that period: change its limit.
+    """
+    new = quota_of(data, services.settings.jobs.currency)
+    if new.owner_kind == "key":
+        await _require_key(services, UUID(new.owner))
+    if len(await services.store.quotas([(new.owner_kind, new.owner)])) >= _MOST_AN_OWNER:
+        raise ProblemError(409, "too_many_quotas", f"an owner has at most {_MOST_AN_OWNER} quotas", field="owner")
+    try:
+        quota = await services.store.create_quota(new)
+    except QuotaTakenError:
+        detail = "there is a quota of that kind for that period already: change its limit"
+        raise ProblemError(409, "quota_exists", detail) from None
+    await _audit(services, request, "quota.created", quota)
+    view = quota_view(await _status(services, quota), to=viewer(request))
+    return Response(view, status_code=201, headers={"Location": f"/v1/quotas/{quota.id}"})
+
+
+@get("/quotas/{quota_id:str}", opt=READ, summary="Read a quota", responses=answers(404))
+async def read_quota(quota_id: QuotaPath, request: AnyRequest, services: ServicesDependency) -> QuotaView:
+    """The quota as it stands. One that the key may not see is the same 404 as one that isn't there."""
+    wanted = _parsed(quota_id)
+    for _, view in await _seen(services, viewer(request)):
+        if view.id == wanted:
+            return view
+    raise _not_found()
+
+
+@patch(
+    "/quotas/{quota_id:str}",
+    status_code=200,
+    dto=QuotaPatchBody,
+    return_dto=None,
+    opt=ADMIN,
+    guards=[wants_json],
+    summary="Change a quota's limit",
+    responses=answers(400, 404, 413, 415),
+)
+async def change_quota(
+    quota_id: QuotaPath, data: JSONBody[QuotaPatch], request: AnyRequest, services: ServicesDependency
+) -> Response[QuotaView | None]:
+    """Set the limit; what was taken already stays taken. With null the quota is deleted, and the answer is 204."""
+    quota = await _find(services, quota_id)
+    if data.limit is None:
+        await _delete(services, request, quota)
+        return Response(None, status_code=204)
+    changed = await services.store.change_quota(quota.id, limit_of(data.limit, quota.kind))
+    await _audit(services, request, "quota.changed", changed)
+    return Response(quota_view(await _status(services, changed), to=viewer(request)), status_code=200)
+
+
+@delete("/quotas/{quota_id:str}", opt=ADMIN, summary="Delete a quota", responses=answers(404))
+async def delete_quota(quota_id: QuotaPath, request: AnyRequest, services: ServicesDependency) -> None:
+    """Lift the limit, and forget what was counted for it. Jobs under way end as if it had never been."""
+    await _delete(services, request, await _find(services, quota_id))
+
+
+async def _seen(services: Services, key: ApiKey | None) -> list[tuple[Owner, QuotaView]]:
+    """The quotas that the key may see, each with its owner."""
+    owners = None if key is None or key.admin else owners_of(key.id, key.team, key.customer)
+    found = await services.store.quotas(owners)
+    return [((status.quota.owner_kind, status.quota.owner), quota_view(status, to=key)) for status in found]
+
+
+async def _find(services: Services, quota_id: str) -> Quota:
+    wanted = _parsed(quota_id)
+    for status in await services.store.quotas():
+        if status.quota.id == wanted:
+            return status.quota
+    raise _not_found()
+
+
+async def _status(services: Services, quota: Quota) -> QuotaStatus:
+    """How the quota stands. Raises ProblemError where it was deleted meanwhile."""
+    for status in await services.store.quotas([(quota.owner_kind, quota.owner)]):
+        if status.quota.id == quota.id:
+            return status
+    raise _not_found()
+
+
+async def _delete(services: Services, request: AnyRequest, quota: Quota) -> None:
+    if not await services.store.delete_quota(quota.id):
+        raise _not_found()
+    await _audit(services, request, "quota.deleted", quota)
+
+
+async def _audit(services: Services, request: AnyRequest, action: str, quota: Quota) -> None:
+    details = {
+        "owner": f"{quota.owner_kind} {quota.owner}",
+        "kind": quota.kind.value,
+        "limit": plain_amount(quota.most),
+    }
+    details |= {"currency": quota.currency, "period": quota.period}
+    await services.store.audit(AuditNote(by=actor(request), action=action, target=str(quota.id), details=details))
+
+
+async def _require_key(services: Services, key_id: UUID) -> None:
+    try:
+        await services.store.get_key(key_id)
+    except KeyNotFoundError:
+        raise ProblemError(404, "key_not_found", "no key with that id", field="owner") from None
+
+
+def _not_found() -> ProblemError:
+    return ProblemError(404, "quota_not_found", "no quota with that id")
+
+
+def _parsed(text: str) -> UUID:
+    """The id in its canonical form. Raises ProblemError: anything else is a quota that isn't there."""
+    try:
+        quota_id = UUID(text)
+    except ValueError:
+        raise _not_found() from None
+    if str(quota_id) != text.lower():
+        raise _not_found()
+    return quota_id
