@@ -20,7 +20,7 @@ from api.frame import Application
 from api.health import Backlog, healthz, livez, metrics, readyz
 from api.images import read_image
 from api.jobs import cancel_job, list_jobs, list_models, read_job, redrive_jobs, retry_job, submit_job
-from api.keyring import KeyRing, require_keys
+from api.keyring import KeyRing, require_keys, warn_without_pepper
 from api.keys import change_key, create_key, list_keys, read_key, revoke_key, rotate_key
 from api.lanes import list_lanes, pause_lane, resume_lane
 from api.live import LiveProgress
@@ -103,8 +103,8 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
             list_lanes, pause_lane, resume_lane, price_job,
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
-            generate_images, poll_images, generate_later, poll_later, read_model, uploads,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
+            generate_images, poll_images, generate_later, poll_later, read_model, uploads,
         ],
     )  # fmt: skip
     return [v1, read_linked, livez, readyz, healthz, metrics]
@@ -125,6 +125,7 @@ def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
             await services.store.open()
             stack.push_async_callback(services.store.close)
             await require_keys(services.settings.server.host, services.store)
+            await warn_without_pepper(services.store, services.settings.keys.pepper)
             stack.callback(services.pixels.close)
             stack.callback(progress.listen(hear))
             await services.backpressure.refresh()

@@ -29,7 +29,6 @@ __all__ = [
     "SUBMIT",
     "Connection",
     "actor",
-    "admins_only",
     "find_job",
     "may_stay",
     "needs_admin",
@@ -78,13 +77,6 @@ async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> Non
     if local or services.keys.is_own(_secret(connection)):
         return
     _require(await _authenticate(connection, services), Scope.ADMIN)
-
-
-async def admins_only(connection: Connection, _handler: BaseRouteHandler) -> None:
-    """Guard for what concerns everybody's jobs, after ``needs_key``: where a key is wanted, an admin's."""
-    key = viewer(connection)
-    if key is not None:
-        _require(key, Scope.ADMIN)
 
 
 def _scope_of(handler: BaseRouteHandler) -> Scope:

@@ -8,6 +8,7 @@ import ipaddress
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,14 +16,18 @@ from api.problems import ProblemError
 from jobstore.keys import Digester, KeyFilter, hash_secret
 from jobstore.protocol import ApiKey, JobStore
 from safelight.config import ConfigError
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 T = TypeVar("T")
 
 STALE_S = 1.5
 """How old, in seconds, what is known of a key may be. docs/keys.md promises 2: the rest is for the request itself."""
-_MAX_KEYS = 1024  # that count, and as many that don't
+_MAX_KNOWN = 4096
+_MAX_UNKNOWN = 1024
 _MAX_LOOKUPS = 4  # of secrets that nobody knows, at a time
-_MAX_WAITING = 64  # for one of these
+_MAX_STRANGERS = 64  # these, and those that wait for their turn
 
 
 def is_loopback(host: str) -> bool:
@@ -43,6 +48,18 @@ async def require_keys(host: str, store: JobStore) -> None:
         raise ConfigError(
             f"{host} can be reached from other machines, and there is no admin key: "
             "make one with  safelight keys create NAME --admin  or serve on 127.0.0.1"
+        )
+
+
+async def warn_without_pepper(store: JobStore, pepper: str) -> None:
+    """Log an error where this process lacks the pepper that keys were made with: it would refuse them all."""
+    if pepper:
+        return
+    keys = await store.list_keys()
+    lost = sum(key.peppered and key.revoked_at is None for key in keys)
+    if lost:
+        _log.error(
+            "keys were made with a pepper that is not set here: they are refused", action="keys.no_pepper", keys=lost
         )
 
 
@@ -80,7 +97,7 @@ class KeyRing:
         self._unknown: OrderedDict[str, float] = OrderedDict()  # digest -> until when it is taken for unknown
         self._asked: dict[str, asyncio.Task[ApiKey | None]] = {}
         self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
-        self._waiting = 0
+        self._strangers = 0
         self._any: tuple[float, bool] = (-STALE_S, False)
 
     async def wanted(self) -> bool:
@@ -104,69 +121,55 @@ class KeyRing:
         Secrets are compared as digests alone: how long that takes tells nothing of a secret.
         """
         digest = hash_secret(secret)
-        if self._is_remembered(digest):
-            return self._remembered(digest)
-        if digest in self._known or digest in self._asked:
-            return await self._shared(digest, secret)
-        if self._waiting >= _MAX_WAITING:
+        known = self._known.get(digest)
+        if known is not None and known.until > self._clock():
+            return known.key
+        if self._unknown.get(digest, -STALE_S) > self._clock():
+            return None
+        # One look-up for all that want the same; whoever gives up leaves it to the others.
+        return await asyncio.shield(self._asked.get(digest) or self._begin(digest, secret, stranger=known is None))
+
+    def _begin(self, digest: str, secret: str, *, stranger: bool) -> asyncio.Task[ApiKey | None]:
+        if stranger and self._strangers >= _MAX_STRANGERS:
             detail = "too many unknown API keys are being looked up at the moment"
             raise ProblemError(503, "unavailable", detail, headers={"Retry-After": "1"})
-        self._waiting += 1
-        try:
-            async with self._lookups:
-                if self._is_remembered(digest):
-                    return self._remembered(digest)
-                return await self._shared(digest, secret)
-        finally:
-            self._waiting -= 1
+        self._strangers += stranger
+        task = self._asked[digest] = asyncio.create_task(self._ask(digest, secret, stranger))
+        task.add_done_callback(lambda done: self._heard(digest, done, stranger))
+        return task
 
-    def _is_remembered(self, digest: str) -> bool:
-        return self._remembered(digest) is not None or self._unknown.get(digest, -STALE_S) > self._clock()
-
-    def _remembered(self, digest: str) -> ApiKey | None:
-        known = self._known.get(digest)
-        return known.key if known is not None and known.until > self._clock() else None
-
-    async def _shared(self, digest: str, secret: str) -> ApiKey | None:
-        """One look-up for all that want the same. Whoever gives up leaves it to the others."""
-        task = self._asked.get(digest)
-        if task is None:
-            task = self._asked[digest] = asyncio.create_task(self._ask(digest, secret))
-            task.add_done_callback(lambda done: self._heard(digest, done))
-        return await asyncio.shield(task)
-
-    def _heard(self, digest: str, task: asyncio.Task[ApiKey | None]) -> None:
+    def _heard(self, digest: str, task: asyncio.Task[ApiKey | None], stranger: bool) -> None:
+        self._strangers -= stranger
         if self._asked.get(digest) is task:
             del self._asked[digest]
         if not task.cancelled():
             task.exception()  # whoever waited has it; all of them may have gone
 
-    async def _ask(self, digest: str, secret: str) -> ApiKey | None:
-        begun = self._clock()  # what the answer says was so at this moment or later
-        match = await self._store.find_key(*self.digester.known(secret))
-        mine = self._asked.get(digest) is asyncio.current_task()  # else all was forgotten meanwhile
-        self._known.pop(digest, None)
-        if match is None:
-            if mine:
-                _keep(self._unknown, digest, begun + STALE_S)
-            return None
-        ends_at = begun + (float("inf") if match.left_s is None else match.left_s)
-        if mine:
-            self._unknown.pop(digest, None)
-            _keep(self._known, digest, _Known(match.key, min(begun + STALE_S, ends_at)))
-        return match.key if self._clock() < ends_at else None
+    async def _ask(self, digest: str, secret: str, stranger: bool) -> ApiKey | None:
+        async with self._lookups if stranger else nullcontext():
+            begun = self._clock()  # what the answer says was so at this moment or later
+            match = await self._store.find_key(*self.digester.known(secret))
+        ends_at = begun + (float("inf") if match is None or match.left_s is None else match.left_s)
+        if self._asked.get(digest) is asyncio.current_task():  # else all was forgotten meanwhile
+            self._known.pop(digest, None)
+            if match is None:
+                _keep(self._unknown, digest, begun + STALE_S, _MAX_UNKNOWN)
+            else:
+                _keep(self._known, digest, _Known(match.key, min(begun + STALE_S, ends_at)), _MAX_KNOWN)
+        return match.key if match is not None and self._clock() < ends_at else None
 
     def forget(self) -> None:
         """Ask the store anew for everything, and don't keep what it is asked for just now."""
-        self._known.clear()
+        for digest, known in self._known.items():  # no strangers all the same
+            self._known[digest] = _Known(known.key, float("-inf"))
         self._unknown.clear()
         self._asked.clear()
         self._any = (-STALE_S, False)
 
 
-def _keep(kept: OrderedDict[str, T], digest: str, value: T) -> None:
+def _keep(kept: OrderedDict[str, T], digest: str, value: T, most: int) -> None:
     """Remember; what was put in first makes room."""
     kept.pop(digest, None)
     kept[digest] = value
-    if len(kept) > _MAX_KEYS:
+    if len(kept) > most:
         kept.popitem(last=False)

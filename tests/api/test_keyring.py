@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+import structlog
 
-from api.keyring import STALE_S, KeyRing
+from api.keyring import STALE_S, KeyRing, warn_without_pepper
 from api.problems import ProblemError
 from jobstore.keys import Digester, NewKey, make_secret
 from jobstore.postgres.store import PostgresStore
@@ -167,3 +168,15 @@ async def test_a_pepper_locks_nobody_out(store: PostgresStore) -> None:
     assert await peppered.find(rotated) == moved
     peppered.forget()
     assert await peppered.find(old) == moved  # while its grace lasts
+
+
+async def test_a_server_without_the_pepper_says_so(store: PostgresStore) -> None:
+    """Its log names how many keys it will refuse; where none is meant, it is silent."""
+    await make_key(store, "plain")
+    with structlog.testing.capture_logs() as logs:
+        await warn_without_pepper(store, "")
+        await store.create_key(NewKey(name="new", secret_hash=Digester(PEPPER).kept(make_secret()), hint="sl_"), TESTER)
+        await warn_without_pepper(store, PEPPER)
+        assert logs == []
+        await warn_without_pepper(store, "")
+    assert [(line["action"], line["keys"]) for line in logs] == [("keys.no_pepper", 1)]

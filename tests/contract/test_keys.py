@@ -13,6 +13,7 @@ from jobstore.audit import Actor, AuditFilter, AuditNote
 from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
 from jobstore.keys import KeyChange, KeyFilter, NewKey, Scope
 from jobstore.protocol import ApiKey, JobStore
+from jobstore.rules.keys import to_key
 from tests.contract.keying import TESTER
 
 Stores = tuple[JobStore, ...]
@@ -74,6 +75,14 @@ async def test_an_admin_may_do_everything(store: JobStore) -> None:
     assert (more.scopes, more.admin) == (EVERYTHING, True)
     assert [less.allows(scope) for scope in Scope] == [False, True, False]
     assert all(more.allows(scope) for scope in Scope)
+
+
+async def test_an_admin_key_of_an_older_release_is_one(store: JobStore) -> None:
+    """It wrote the column, and no scopes."""
+    key = await store.create_key(new_key(), TESTER)
+    row = msgspec.structs.asdict(key) | {"secret_hash": "x", "scopes": ["submit", "read"]}
+    assert to_key(row | {"admin": True}).scopes == EVERYTHING
+    assert to_key(row | {"scopes": ["submit", "read", "admin"]}).scopes == (Scope.SUBMIT, Scope.READ)
 
 
 async def test_a_key_that_expired_is_not_found(store: JobStore) -> None:

@@ -58,7 +58,7 @@ def create(
 
 def make_key(settings: Settings, fields: dict[str, Any]) -> dict[str, Any]:
     """A new key, and its secret. Raises CommandError."""
-    from jobstore.keys import Digester, NewKey, hint_of, make_secret
+    from jobstore.keys import Digester, KeyFilter, NewKey, hint_of, make_secret
     from jobstore.protocol import ApiKey, JobStore
     from safelight.cli.keys.inside import command_line, in_store
     from safelight.cli.keys.look import plain
@@ -68,6 +68,9 @@ def make_key(settings: Settings, fields: dict[str, Any]) -> dict[str, Any]:
     new = NewKey(**checked_fields(fields, settings), secret_hash=digest, hint=hint_of(secret))
 
     async def work(store: JobStore) -> ApiKey:
-        return await store.create_key(new, command_line())
+        key = await store.create_key(new, command_line())
+        if not await store.list_keys(KeyFilter(admins=True, limit=1)):
+            err().print("No admin key is in force: lanes and keys can't be looked after over HTTP until one is made.")
+        return key
 
     return {**plain(in_store(settings, work)), "secret": secret}
