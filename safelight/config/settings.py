@@ -213,6 +213,8 @@ class ModelSettings(Base, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "lane", "default" if self.provider is None else "remote")
         if self.provider is None and not self.model:
             raise ValueError("the key 'model' is missing")
+        if self.provider is not None and self.prices.rate is not None:
+            raise ValueError("gpu_hour is for models that are rendered here: a provider's device time isn't known")
         if self.provider is not None and (self.model or self.adapters):
             stray = "model" if self.model else "adapters"
             raise ValueError(f"{stray} is for models that are rendered here; [models.NAME.provider] says what is asked")
@@ -357,3 +359,8 @@ class Settings(Base, frozen=True, kw_only=True):
     def remote_lanes(self) -> tuple[str, ...]:
         """Those with remote models."""
         return tuple(sorted({model.lane for model in self.models.values() if model.provider is not None}))
+
+    def with_remote_lanes(self) -> Settings:
+        """The same for a process that is everything in one: its worker serves the lanes of remote models too."""
+        lanes = tuple(dict.fromkeys((*self.worker.lanes, *self.remote_lanes)))
+        return msgspec.structs.replace(self, worker=msgspec.structs.replace(self.worker, lanes=lanes))

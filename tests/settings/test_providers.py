@@ -77,6 +77,10 @@ def test_another_place_is_another_picture(tmp_path: Path) -> None:
         ),
         (LOCAL + 'fallbacks = ["near"]', "[models.near] fallbacks: 'near' can't stand in for itself"),
         (LOCAL + 'fallbacks = ["far", "far"]\n' + REMOTE, "named twice"),
+        (
+            REMOTE.replace('price = "0.02"', 'pricing = { gpu_hour = "1", max_per_image = "1" }'),
+            "gpu_hour is for models",
+        ),
         (LOCAL + "fallback_after_s = 0", "[models.near] fallback_after_s: "),
     ],
 )

@@ -63,14 +63,15 @@ def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
 
     engine: Engine | None = None
     try:
-        for name, model in settings.models.items():
+        local = {name: model for name, model in settings.models.items() if model.provider is None}
+        for name, model in local.items():
             there = _is_there(f"model {name}", model)
             if there.status == "fail" or not (_is_small(model) if load is None else load):
                 yield there
                 continue
             if engine is None:
                 one = msgspec.structs.replace(settings.engine, loaded_models=1)
-                engine = Engine(settings.models, settings.worker.device, settings=one)
+                engine = Engine(local, settings.worker.device, settings=one)
                 engine.start()
             yield _renders(f"model {name}", name, model, engine)
     finally:
@@ -80,14 +81,15 @@ def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
 
 def check_lanes(settings: Settings) -> Check:
     """Every model's lane is served by a worker with these settings."""
-    unserved = [lane for lane in settings.lanes if lane not in settings.worker.lanes]
+    served = settings.with_remote_lanes() if settings.broker == "memory" else settings
+    unserved = [lane for lane in settings.lanes if lane not in served.worker.lanes]
     if unserved:
         return warn(
             "lanes",
             f"no worker with these settings serves {', '.join(unserved)}: jobs of their models would wait",
             "add them to [worker] lanes, or start a worker with --lanes",
         )
-    return ok("lanes", ", ".join(settings.worker.lanes))
+    return ok("lanes", ", ".join(served.worker.lanes))
 
 
 def _is_there(title: str, model: ModelSettings) -> Check:

@@ -127,6 +127,8 @@ def chosen_model(settings: Settings, wanted: str | None) -> tuple[str, ModelSett
     found = settings.find_model(name)
     if found is None:
         raise RefusedError(f"--model {name!r} is not in the settings; known are {', '.join(settings.models)}")
+    if found[1].provider is not None:
+        raise RefusedError(f"--model {name!r} is remote: nothing of it is on this machine")
     return found
 
 

@@ -37,7 +37,7 @@ class Site:
     """One embedded Safelight. What ``start`` put up is put down by ``stack``, whatever went wrong in between."""
 
     def __init__(self, settings: Settings, stop: StopSignal, stack: ExitStack) -> None:
-        self._settings = settings
+        self._settings = settings.with_remote_lanes()
         self._stop = stop
         self._stack = stack
         self._phases = Phases(stop)

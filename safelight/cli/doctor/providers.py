@@ -1,0 +1,26 @@
+"""Checks of remote models: their secrets are there, and so is the library that some of them need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+
+from safelight.cli.doctor.check import Check, ok, warn
+from safelight.config import Settings
+
+
+def check_providers(settings: Settings, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    """One check a remote model. Nothing is asked of a provider: it would cost money."""
+    for name, model in settings.models.items():
+        provider = model.provider
+        if provider is None:
+            continue
+        title = f"model {name}"
+        if unset := provider.unset(environ):
+            words = f"{', '.join(unset)} is not set: its worker would be refused"
+            yield warn(title, words, "set it where the worker of its lane runs")
+        elif provider.kind == "litellm" and find_spec("litellm") is None:
+            yield warn(title, "litellm is not installed", "pip install 'safelight[litellm]'")
+        else:
+            yield ok(title, f"remote, {provider.identity}, not asked")
