@@ -15,6 +15,7 @@ from litestar.types import ControllerRouterHandler
 from api.audit import list_audit
 from api.auth import needs_key
 from api.backpressure import Backpressure
+from api.deliveries import DELIVERY_ROUTES
 from api.events import watch_job
 from api.frame import Application
 from api.health import Backlog, healthz, livez, metrics, readyz
@@ -40,6 +41,7 @@ from api.quotas import change_quota, create_quota, delete_quota, list_quotas, re
 from api.services import Services
 from api.shutdown import on_termination
 from api.tail import Tail
+from api.webhooks import WEBHOOK_ROUTES
 from jobstore.janitor import Janitor
 from jobstore.live import Bell, Message, Progress, ProgressChannel
 from jobstore.outputs import Outputs
@@ -105,6 +107,7 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
             generate_images, poll_images, generate_later, poll_later, read_model, uploads,
+            *WEBHOOK_ROUTES, *DELIVERY_ROUTES,
         ],
     )  # fmt: skip
     return [v1, read_linked, livez, readyz, healthz, metrics]

@@ -13,6 +13,7 @@ from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
+from api.webhook_schemas import EndpointPatch, EndpointRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -80,6 +81,18 @@ class QuotaPatchBody(_StrictBody[QuotaPatch]):
     """A quota's limit."""
 
     struct = QuotaPatch
+
+
+class EndpointBody(_StrictBody[EndpointRequest]):
+    """The body of a new webhook endpoint."""
+
+    struct = EndpointRequest
+
+
+class EndpointPatchBody(_StrictBody[EndpointPatch]):
+    """What changes in a webhook endpoint."""
+
+    struct = EndpointPatch
 
 
 class PauseBody(_StrictBody[PauseRequest]):

@@ -31,7 +31,11 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-_LATER = ("adapters", "previews")  # fields that came later: where they aren't sent, a body's digest is what it was
+_LATER = (
+    "adapters",
+    "previews",
+    "webhook",
+)  # fields that came later: where they aren't sent, a body's digest is what it was
 _RETRY_COUNT = "x-stainless-retry-count"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')  # RFC 8941, 3.3.3
 _VISIBLE = re.compile(r"[!-~]{1,255}")

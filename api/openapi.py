@@ -22,6 +22,7 @@ from api.problems import MEDIA_TYPE, Problem
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
 from api.services import Services
+from api.webhook_schemas import EndpointPatch, EndpointRequest
 from safelight import __version__
 
 JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})]
@@ -89,6 +90,7 @@ class ApiDocument:
         )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))
+        document["components"]["schemas"].update(_exact(EndpointRequest, EndpointPatch))
         return document
 
 

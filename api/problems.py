@@ -86,6 +86,8 @@ def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
     """A 400 out of msgspec's message, with the field's name where the message tells it; ``known`` are all fields."""
     text = str(error)
     stranger, missing, found = (pattern.search(text) for pattern in (_UNKNOWN_FIELD, _MISSING_FIELD, _FIELD))
+    if found is not None and (stranger or missing):  # inside of a field
+        return invalid(found[2], plainly(found[2], text[: found.start()]))
     if stranger:
         return invalid(stranger[1], unknown(stranger[1], known))
     if missing:

@@ -12,6 +12,7 @@ import msgspec
 
 from api.adapters import resolve_adapters
 from api.auth import needs_model
+from api.hooks import resolve_webhook
 from api.problems import ProblemError, invalid
 from api.routes import routes_of
 from api.schemas import SubmitRequest
@@ -45,6 +46,7 @@ def resolve(
     key_id, team = (key.id, key.team) if key else (None, None)
     exact, seedless = fingerprints(request, model, cache_scope(settings.jobs.cache_scope, key_id, team))
     price = price_of(request, model)
+    webhook, secret = resolve_webhook(submit.webhook, settings.webhooks)
     routes, warnings = routes_of(request, key, settings, partial(_instead, submit, request, settings))
     return NewJob(
         id=uuid7(),
@@ -66,6 +68,8 @@ def resolve(
         replay=replay,
         fallbacks=routes,
         warnings=warnings,
+        webhook=webhook,
+        webhook_secret=secret,
     )
 
 

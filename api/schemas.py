@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.price_schemas import PricingView
+from api.webhook_schemas import Url, WebhookRequest, WebhookView
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
 from safelight.config.settings import Lane, Name
 
@@ -29,6 +30,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``deadline_s`` bounds the time from acceptance to the end, ``start_deadline_s`` that to the first start, both in
     seconds. ``start_at`` is RFC 3339 with a time zone. ``adapters`` are LoRA adapters of the model: names with weights,
     or names alone. ``previews`` asks for small pictures of the render under way: yes or no, or every so many steps.
+    ``webhook`` is told of the job: a URL, or what it is to be told too.
     """
 
     prompt: Annotated[str, Meta(min_length=1)]
@@ -48,6 +50,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start_deadline_s: Annotated[float, Meta(gt=0)] | None = None
     start_at: Annotated[datetime, Meta(tz=True)] | None = None
     previews: bool | Annotated[int, Meta(ge=0, le=1000)] | None = None
+    webhook: WebhookRequest | Url | None = None
 
 
 class RequestView(Struct, frozen=True, kw_only=True):
@@ -143,6 +146,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...]
     dimensions: dict[str, str]
     cancel_requested: bool
+    webhook: WebhookView | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None

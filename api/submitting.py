@@ -11,6 +11,7 @@ from api.services import Services
 from api.tracing import note_job, submit_span
 from jobstore.cached import find_pictures
 from jobstore.job import CacheMode, Job, JobState, NewJob, Picture, Replay
+from jobstore.live import WEBHOOKS_BELL
 from safelight.telemetry import get_logger
 from safelight.telemetry.dimensions import dimension_metrics
 from safelight.telemetry.metrics import JOBS_SUBMITTED, SUBMITS_REPLAYED
@@ -50,6 +51,8 @@ async def _accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accep
         return _replayed(job, replay)
     if job.state is JobState.QUEUED:
         services.ring([job.lane])  # for a joined one too: a claim may have passed its leader by while it was joined
+    if job.webhook is not None:
+        services.ring([WEBHOOKS_BELL])
     JOBS_SUBMITTED.labels(job.request.model, job.cache.value).inc()
     dimension_metrics(services.settings.telemetry.dimensions).submitted(job.dimensions, job.cache.value)
     _log.info(

@@ -21,6 +21,7 @@ from api.schemas import (
     RequestView,
 )
 from api.services import Services
+from api.webhook_views import webhook_view
 from jobstore.job import Job, JobRequest, JobState
 from jobstore.live import Preview, Progress
 from jobstore.protocol import ApiKey, Lane
@@ -45,6 +46,7 @@ def job_view(job: Job, services: Services) -> JobView:
         warnings=job.warnings,
         dimensions=job.dimensions,
         cancel_requested=job.cancel_requested,
+        webhook=webhook_view(job),
         created_at=job.created_at,
         started_at=job.started_at,
         finished_at=job.finished_at,

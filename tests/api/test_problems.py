@@ -33,7 +33,12 @@ SUBMITS: list[tuple[str, dict[str, Any]]] = [
     *[("deadline_s", {"deadline_s": deadline}) for deadline in (0, -1, 86_401, "10")],
     *[("start_deadline_s", {"start_deadline_s": deadline}) for deadline in (0, -1, 86_401, "10")],
     *[("start_at", {"start_at": at}) for at in ("2031-01-01T00:00:00", "tomorrow", "9999-01-01T00:00:00Z", 5)],
-    ("webhook", {"webhook": "https://example.org"}),
+    *[("webhook", {"webhook": url}) for url in ("http://a.example", "https://127.0.0.1/", "https://[::1]/", "", 5)],
+    *[("webhook", {"webhook": u}) for u in ("https://169.254.169.254/", "https://user@host.example/", "x" * 3000)],
+    ("webhook", {"webhook": {"url": "https://a.example", "events": ["job.done"]}}),
+    ("webhook", {"webhook": {"url": "https://a.example", "events": []}}),
+    ("webhook", {"webhook": {"url": "https://a.example", "secret": "short"}}),
+    ("webhook", {"webhook": {}}),
     ("sede", {"sede": 1}),
 ]  # fmt: skip
 

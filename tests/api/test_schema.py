@@ -44,6 +44,9 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
         "/v1/keys", "/v1/keys/{key_id}", "/v1/keys/{key_id}/rotate", "/v1/keys/{key_id}/revoke", "/v1/audit",
         "/v1/images/generations", "/v1/images/edits", "/v1/async/images/generations",
         "/v1/async/images/generations/{job_id}", "/v1/models/{model}", "/v1/linked-images/{job_id}/{index}",
+        "/v1/webhooks", "/v1/webhooks/{webhook_id}", "/v1/webhooks/{webhook_id}/rotate",
+        "/v1/webhooks/{webhook_id}/test", "/v1/webhooks/deliveries",
+        "/v1/webhooks/deliveries/{delivery_id}/redeliver",
         "/livez", "/readyz", "/healthz", "/metrics",
     }  # fmt: skip
     for operations in paths.values():

@@ -1,0 +1,94 @@
+"""Deliveries of webhooks: what came of each message, and sending one anew."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from litestar import Request, get, post
+from litestar.params import PathParameter, QueryParameter
+
+from api.auth import READ, SUBMIT, viewer
+from api.openapi import ServicesDependency, answers
+from api.problems import ProblemError, invalid
+from api.services import Services
+from api.webhook_schemas import DeliveryList, DeliveryView
+from api.webhook_views import delivery_view
+from api.wording import plainly, unknown
+from jobstore.live import WEBHOOKS_BELL
+from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState
+
+AnyRequest = Request[Any, Any, Any]
+DeliveryPath = Annotated[
+    str, PathParameter(description="The delivery's id, a UUID: its `webhook-id`.", schema_extra={"format": "uuid"})
+]
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+_PARAMETERS = ("state", "job_id", "webhook_id", "limit", "cursor")
+
+
+@get("/webhooks/deliveries", opt=READ, summary="List deliveries of webhooks", responses=answers(400))
+async def list_deliveries(
+    request: AnyRequest,
+    services: ServicesDependency,
+    in_state: Annotated[
+        DeliveryState | None, QueryParameter(name="state", description="Only deliveries in this state.")
+    ] = None,
+    job_id: Annotated[str | None, QueryParameter(pattern=_UUID, description="Only those about this job.")] = None,
+    webhook_id: Annotated[str | None, QueryParameter(pattern=_UUID, description="Only those to this endpoint.")] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
+    cursor: Annotated[
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+    ] = None,
+) -> DeliveryList:
+    """Newest first: those about the jobs of the key that asks, all of them for an admin key."""
+    for name in request.query_params:
+        if name not in _PARAMETERS:
+            raise invalid(name[:100], unknown(name, _PARAMETERS, "query parameter"))
+    key = viewer(request)
+    where = DeliveryFilter(
+        key_id=key.id if key else None,
+        all_keys=key is None or key.admin,
+        state=in_state,
+        job_id=UUID(job_id) if job_id else None,
+        endpoint_id=UUID(webhook_id) if webhook_id else None,
+        limit=limit,
+        cursor=cursor,
+    )
+    try:
+        page = await services.store.deliveries(where)
+    except ValueError:
+        raise invalid("cursor", plainly("cursor", "")) from None
+    return DeliveryList(
+        data=tuple(delivery_view(delivery) for delivery in page.deliveries), next_cursor=page.next_cursor
+    )
+
+
+@post(
+    "/webhooks/deliveries/{delivery_id:str}/redeliver",
+    status_code=202,
+    opt=SUBMIT,
+    summary="Deliver a webhook anew",
+    responses=answers(404),
+)
+async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
+    """Try it at once and by a fresh schedule, under its old id, whatever came of it before."""
+    delivery = await services.store.redeliver((await _find(request, services, delivery_id)).id)
+    services.ring([WEBHOOKS_BELL])
+    return delivery_view(delivery)
+
+
+async def _find(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
+    """The delivery, if the request's key may see it. Missing and foreign ones are the same 404."""
+    key = viewer(request)
+    try:
+        delivery = await services.store.delivery(UUID(delivery_id))
+    except (ValueError, WebhookNotFoundError):
+        delivery = None
+    if delivery is None or (key is not None and not key.admin and delivery.key_id != key.id):
+        raise ProblemError(404, "delivery_not_found", "no delivery with that id")
+    return delivery
+
+
+DELIVERY_ROUTES = (list_deliveries, redeliver)

@@ -1,0 +1,188 @@
+"""Endpoints: addresses that are told of all jobs of a key. A key sees its own, an admin's all."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+from litestar import Request, Response, delete, get, patch, post
+from litestar.params import JSONBody, PathParameter
+
+from api.auth import READ, SUBMIT, actor, viewer
+from api.decoding import EndpointBody, EndpointPatchBody
+from api.hooks import checked_url
+from api.openapi import ServicesDependency, answers
+from api.origins import wants_json
+from api.problems import ProblemError, invalid
+from api.services import Services
+from api.webhook_schemas import (
+    DeliveryView,
+    EndpointList,
+    EndpointMade,
+    EndpointPatch,
+    EndpointRequest,
+    EndpointView,
+)
+from api.webhook_views import delivery_view, endpoint_view
+from jobstore.audit import AuditNote
+from jobstore.live import WEBHOOKS_BELL
+from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
+from jobstore.webhooks.model import Endpoint, EndpointChanges, NewEndpoint
+from jobstore.webhooks.signing import make_secret
+
+AnyRequest = Request[Any, Any, Any]
+WebhookPath = Annotated[str, PathParameter(description="The endpoint's id, a UUID.", schema_extra={"format": "uuid"})]
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+@get("/webhooks", opt=READ, summary="List webhook endpoints", responses=answers())
+async def list_webhooks(request: AnyRequest, services: ServicesDependency) -> EndpointList:
+    """Oldest first: those of the key that asks, all of them for an admin key. Their secrets are not told."""
+    key = viewer(request)
+    found = await services.store.endpoints(key.id if key else None, all_keys=key is None or key.admin)
+    return EndpointList(data=tuple(endpoint_view(endpoint) for endpoint in found))
+
+
+@post(
+    "/webhooks",
+    status_code=201,
+    dto=EndpointBody,
+    return_dto=None,
+    opt=SUBMIT,
+    guards=[wants_json],
+    summary="Make a webhook endpoint",
+    responses=answers(400, 409, 413, 415),
+)
+async def create_webhook(
+    data: JSONBody[EndpointRequest], request: AnyRequest, services: ServicesDependency
+) -> Response[EndpointMade]:
+    """An address that is told of the key's jobs from now on, with the secret that signs, which is shown this once."""
+    target = checked_url(data.url, services.settings.webhooks, "url")
+    key, secret, most = viewer(request), make_secret(), services.settings.webhooks.max_endpoints
+    new = NewEndpoint(
+        key_id=key.id if key else None,
+        url=target.url,
+        origin=target.origin,
+        secret=secret,
+        events=tuple(dict.fromkeys(data.events)),
+        description=_text(data.description),
+    )
+    try:
+        endpoint = await services.store.add_endpoint(new, most)
+    except TooManyWebhooksError:
+        detail = f"a key has at most {most} webhooks; delete one, or let one hear of more"
+        raise ProblemError(409, "too_many_webhooks", detail) from None
+    await _note(services, request, "webhook.created", endpoint, origin=target.origin)
+    headers = {**_SECRET, "Location": f"/v1/webhooks/{endpoint.id}"}
+    return Response(_made(endpoint, secret), status_code=201, headers=headers)
+
+
+@get("/webhooks/{webhook_id:str}", opt=READ, summary="Read a webhook endpoint", responses=answers(404))
+async def read_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> EndpointView:
+    """How it stands."""
+    return endpoint_view(await _find(request, services, webhook_id))
+
+
+@patch(
+    "/webhooks/{webhook_id:str}",
+    dto=EndpointPatchBody,
+    return_dto=None,
+    opt=SUBMIT,
+    guards=[wants_json],
+    summary="Change a webhook endpoint",
+    responses=answers(400, 404, 413, 415),
+)
+async def change_webhook(
+    webhook_id: WebhookPath, data: JSONBody[EndpointPatch], request: AnyRequest, services: ServicesDependency
+) -> EndpointView:
+    """Change what is named. Disabling gives up what waits for it; enabling forgets that it failed."""
+    endpoint = await _find(request, services, webhook_id)
+    given = {name: value for name, value in msgspec.structs.asdict(data).items() if value is not msgspec.UNSET}
+    if "url" in given:
+        target = checked_url(given["url"], services.settings.webhooks, "url")
+        given |= {"url": target.url, "origin": target.origin}
+    if "description" in given:
+        given["description"] = _text(given["description"])
+    changed = await services.store.change_endpoint(endpoint.id, EndpointChanges(**given))
+    await _note(services, request, "webhook.changed", changed, fields=sorted(given))
+    return endpoint_view(changed)
+
+
+@delete("/webhooks/{webhook_id:str}", opt=SUBMIT, summary="Delete a webhook endpoint", responses=answers(404))
+async def delete_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> None:
+    """Tell it of nothing more; what waits for it is given up."""
+    endpoint = await _find(request, services, webhook_id)
+    await services.store.delete_endpoint(endpoint.id)
+    await _note(services, request, "webhook.deleted", endpoint)
+
+
+@post(
+    "/webhooks/{webhook_id:str}/rotate",
+    status_code=200,
+    opt=SUBMIT,
+    summary="Rotate a webhook endpoint's secret",
+    responses=answers(404),
+)
+async def rotate_webhook(
+    webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency
+) -> Response[EndpointMade]:
+    """A new secret, shown this once. The old one signs too until `previous_until`: time to change over."""
+    endpoint, secret = await _find(request, services, webhook_id), make_secret()
+    rotated = await services.store.rotate_endpoint(endpoint.id, secret, services.settings.webhooks.rotation_s)
+    await _note(services, request, "webhook.rotated", rotated)
+    return Response(_made(rotated, secret), headers=_SECRET)
+
+
+@post(
+    "/webhooks/{webhook_id:str}/test",
+    status_code=202,
+    opt=SUBMIT,
+    summary="Send a test to a webhook endpoint",
+    responses=answers(404),
+)
+async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
+    """Send it a `webhook.test`, if it is disabled too; the deliveries tell what came of it."""
+    endpoint = await _find(request, services, webhook_id)
+    delivery = await services.store.test_endpoint(endpoint.id)
+    services.ring([WEBHOOKS_BELL])
+    return delivery_view(delivery)
+
+
+async def _find(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
+    """The endpoint, if the request's key may see it. Missing and foreign ones are the same 404."""
+    key = viewer(request)
+    try:
+        endpoint = await services.store.endpoint(UUID(webhook_id))
+    except (ValueError, WebhookNotFoundError):
+        endpoint = None
+    if endpoint is None or (key is not None and not key.admin and endpoint.key_id != key.id):
+        raise ProblemError(404, "webhook_not_found", "no webhook with that id")
+    return endpoint
+
+
+def _made(endpoint: Endpoint, secret: str) -> EndpointMade:
+    return EndpointMade(**msgspec.structs.asdict(endpoint_view(endpoint)), secret=secret)
+
+
+def _text(description: str) -> str:
+    if "\0" in description:
+        raise invalid("description", "description holds the character U+0000")
+    return description
+
+
+async def _note(services: Services, request: AnyRequest, action: str, endpoint: Endpoint, **details: Any) -> None:
+    note = AuditNote(by=actor(request), action=action, target=str(endpoint.id), details=details)
+    await services.store.audit(note)
+
+
+WEBHOOK_ROUTES = (
+    list_webhooks,
+    create_webhook,
+    read_webhook,
+    change_webhook,
+    delete_webhook,
+    rotate_webhook,
+    test_webhook,
+)
