@@ -106,8 +106,7 @@ def hint_of(secret: str) -> str:
 class Digester:
     """Makes of a secret what the store keeps: HMAC-SHA256 (RFC 2104) under a pepper, or SHA-256 without one.
 
-    With a pepper, whoever has a copy of the database can't even test whether a secret that he found is one of its keys,
-    nor write a key of his own into it.
+    With a pepper, whoever has a copy of the database can't even test whether some secret is one of its keys.
     """
 
     def __init__(self, pepper: str = "") -> None:

@@ -216,6 +216,19 @@ def test_a_key_is_changed_and_revoked(as_key: Any) -> None:
         assert "revoked" in assert_code(response, 409, "key_not_in_force")
 
 
+def test_a_stream_ends_when_its_key_may_not_read_any_more(site: Site, http: httpx.Client, as_key: Any) -> None:
+    """At the next heartbeat."""
+    object.__setattr__(site.services, "heartbeat_s", 0.05)
+    made = as_key("admin", "POST", "/v1/keys", json={"name": "x"}).json()
+    headers = {"x-api-key": made["secret"]}
+    job = http.post("/v1/jobs", json={"prompt": "x"}, headers=headers).json()
+    with http.stream("GET", f"/v1/jobs/{job['id']}/events", headers=headers) as stream:
+        lines = stream.iter_lines()
+        assert ": heartbeat" in lines
+        as_key("admin", "PATCH", f"/v1/keys/{made['id']}", json={"scopes": ["submit"]})
+        assert set(lines) <= {": heartbeat", ""}
+
+
 def test_there_is_no_such_key(as_key: Any) -> None:
     """Whatever stands for the id."""
     requests: list[tuple[str, str, dict[str, Any]]] = [

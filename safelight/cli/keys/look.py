@@ -65,7 +65,7 @@ def key_table(key: ApiKey) -> Table:
     for name, value in rows.items():
         table.add_row(f"[dim]{name}[/]", escape(value))
     table.add_row("[dim]state[/]", _state(key))
-    if key.previous_until is not None:
+    if key.revoked_at is None and key.previous_until is not None and key.previous_until > datetime.now(UTC):
         table.add_row("[dim]secret before[/]", f"counts until {moment(key.previous_until)}")
     return table
 
