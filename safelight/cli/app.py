@@ -8,6 +8,7 @@ import typer
 
 from safelight.cli.client.jobs import jobs
 from safelight.cli.client.lanes import lanes
+from safelight.cli.client.quotas import quotas
 from safelight.cli.client.submit import submit
 from safelight.cli.doctor.command import doctor
 from safelight.cli.keys.audit import audit
@@ -42,6 +43,7 @@ app.command()(worker)
 app.command()(submit)
 app.add_typer(jobs, name="jobs")
 app.add_typer(lanes, name="lanes")
+app.add_typer(quotas, name="quotas")
 app.add_typer(keys, name="keys")
 app.command()(audit)
 app.add_typer(outputs, name="outputs")

@@ -16,6 +16,7 @@ from safelight.cli.exits import RefusedError, UnreachableError
 
 Job = dict[str, Any]
 Lane = dict[str, Any]
+Quota = dict[str, Any]
 
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
@@ -97,6 +98,26 @@ class Client:
         """Resume a lane; how it stands."""
         return self._check_lane(self._json("POST", lane_path(lane) + "/resume"))
 
+    def quotas(self, **where: str | None) -> list[Quota]:
+        """The quotas of an owner, all that the key sees where none is named."""
+        params = {name: value for name, value in where.items() if value is not None}
+        quotas = self._json("GET", "/v1/quotas", params=params).get("data")
+        if not isinstance(quotas, list):
+            raise self._strange()
+        return [self._check_quota(quota) for quota in quotas]
+
+    def create_quota(self, fields: dict[str, Any]) -> Quota:
+        """Make a quota; how it stands."""
+        return self._check_quota(self._json("POST", "/v1/quotas", json=fields))
+
+    def change_quota(self, quota_id: str, limit: str | int) -> Quota:
+        """Set a quota's limit; how it stands."""
+        return self._check_quota(self._json("PATCH", quota_path(quota_id), json={"limit": limit}))
+
+    def delete_quota(self, quota_id: str) -> None:
+        """Lift a limit."""
+        self._send("DELETE", quota_path(quota_id))
+
     def picture(self, path: str) -> bytes:
         """The file of a picture, by its ``url`` (a path on the server)."""
         return self._send("GET", path).content
@@ -106,6 +127,12 @@ class Client:
 
     def _check_lane(self, found: Any) -> Lane:
         if not isinstance(found, dict) or not isinstance(found.get("name"), str) or "paused" not in found:
+            raise self._strange()
+        return dict(found)
+
+    def _check_quota(self, found: Any) -> Quota:
+        known = isinstance(found, dict) and all(name in found for name in ("id", "owner", "kind", "limit", "left"))
+        if not known:
             raise self._strange()
         return dict(found)
 
@@ -152,6 +179,13 @@ def lane_path(lane: str) -> str:
     if lane in ("", ".", "..") or not _is_text(lane):
         raise RefusedError(f"{lane!a} is not the name of a lane", "find it with  safelight lanes ls")
     return f"/v1/lanes/{quote(lane, safe='')}"
+
+
+def quota_path(quota_id: str) -> str:
+    """Where a quota is on the server. Raises RefusedError on what can't be a quota's id."""
+    if quota_id in ("", ".", "..") or not _is_text(quota_id):
+        raise RefusedError(f"{quota_id!a} is not the id of a quota", "find it with  safelight quotas list")
+    return f"/v1/quotas/{quote(quota_id, safe='')}"
 
 
 def _is_text(text: str) -> bool:
