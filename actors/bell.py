@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import queue
 import threading
+import time
+from collections import deque
 
 from dramatiq import Broker
 from dramatiq.brokers.rabbitmq import RabbitmqBroker
@@ -18,6 +18,7 @@ from safelight.telemetry.throttle import Throttle
 _log = get_logger(__name__)
 
 _IDLE_S = 5.0
+_GATHER_S = 0.005  # while many ring: each waking of the publisher takes the processor from those who ring
 _QUEUE_LIMIT = 50_000
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
@@ -34,7 +35,9 @@ class BrokerBell:
         self._broker = broker
         self._room = QueueRoom(broker, limit=_QUEUE_LIMIT)
         self._trouble = Throttle()
-        self._waiting: queue.Queue[str | None] = queue.Queue(capacity)
+        self._waiting: deque[str] = deque()
+        self._capacity = capacity
+        self._rung = threading.Event()
         self._stopping = threading.Event()
         self._away = False
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
@@ -46,8 +49,7 @@ class BrokerBell:
     def stop(self, timeout: float = 5.0) -> None:
         """Publish what waits, for at most ``timeout`` seconds, and end."""
         self._stopping.set()
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(None)
+        self._rung.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -58,16 +60,29 @@ class BrokerBell:
 
     def ring(self, lane: str) -> None:
         """Ask for one bell. Returns at once, from any thread; never raises because a broker is away."""
-        try:
-            self._waiting.put_nowait(lane)
-        except queue.Full:
+        if len(self._waiting) >= self._capacity:
             BELLS.labels("dropped").inc()
+            return
+        self._waiting.append(lane)
+        if not self._rung.is_set():
+            self._rung.set()
 
     def _run(self) -> None:
-        while (lane := self._next()) is not None:
-            if not self._delivered(lane):
+        while self._awaited():
+            self._rung.clear()
+            if not self._publish_all():
                 break
+            if not self._stopping.is_set():
+                time.sleep(_GATHER_S)
         self._disconnect()
+
+    def _publish_all(self) -> bool:
+        """Publish what waits; False where the bell is stopped before it is."""
+        while self._waiting:
+            if not self._delivered(self._waiting[0]):
+                return False
+            self._waiting.popleft()
+        return True
 
     def _delivered(self, lane: str) -> bool:
         """Publish, trying again until it works or is not wanted; False where the bell is stopped meanwhile."""
@@ -78,15 +93,11 @@ class BrokerBell:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         return True
 
-    def _next(self) -> str | None:
-        """The next bell; None at the end. The connection is kept alive while there is nothing to ring."""
-        while True:
-            try:
-                return self._waiting.get(timeout=_IDLE_S)
-            except queue.Empty:
-                if self._stopping.is_set():
-                    return None
-                self._keep_alive()
+    def _awaited(self) -> bool:
+        """True when somebody rang; False at the end. The connection is kept alive while there is nothing to ring."""
+        while not self._rung.wait(_IDLE_S):
+            self._keep_alive()
+        return bool(self._waiting) or not self._stopping.is_set()
 
     def _published(self, lane: str) -> bool:
         try:

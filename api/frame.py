@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import secrets
 import time
 from typing import Any
-from uuid import uuid4
 
 import structlog
 from litestar import Litestar
-from litestar.datastructures import MutableScopeHeaders
 from litestar.types import HTTPScope, Message, Scope, Send
 
 from api.tracing import note_answer, request_span
@@ -21,14 +21,15 @@ _log = get_logger("api.access")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
-_SECURITY = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-_NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_SECURITY = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+_IDS = (secrets.token_hex(8), itertools.count(1))
 
 
 class Application(Litestar):
@@ -67,13 +68,13 @@ class _Seen:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            headers = MutableScopeHeaders.from_message(message)
-            headers["x-request-id"] = self._request_id
+            headers = list(message.get("headers", ()))
+            own = {name.lower() for name, _ in headers}
+            headers.append((b"x-request-id", self._request_id.encode()))
             if self._span.recorded:
-                headers["x-trace-id"] = self._span.trace_id
-            for name, value in _SECURITY.items():
-                headers.setdefault(name, value)
-            headers.setdefault("Content-Security-Policy", _NO_CONTENT_POLICY)
+                headers.append((b"x-trace-id", self._span.trace_id.encode()))
+            headers += [(name, value) for name, value in _SECURITY if name not in own]
+            message = {**message, "headers": headers}
         await self._send(message)
 
     def report(self) -> None:
@@ -94,4 +95,5 @@ class _Seen:
 def _request_id(scope: Scope) -> str:
     """The client's id if it is short and plain, else a fresh one."""
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _REQUEST_ID.fullmatch(given) else uuid4().hex
+    prefix, numbers = _IDS
+    return given.decode() if _REQUEST_ID.fullmatch(given) else f"{prefix}{next(numbers):016x}"

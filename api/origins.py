@@ -30,7 +30,7 @@ async def same_site(connection: _Connection, _handler: BaseRouteHandler) -> None
     if connection.scope.get("method") not in _SAFE and _is_foreign(connection):
         raise ProblemError(403, "cross_origin", "a page of another origin can't do this")
     services: Services = connection.app.state.services
-    if services.keys.loopback and not names_this_machine(connection) and not await services.keys.wanted():
+    if services.keys.loopback and not await services.keys.wanted() and not names_this_machine(connection):
         detail = "without an API key this server answers to 127.0.0.1 and localhost alone, not to other names"
         raise ProblemError(403, "foreign_host", detail)
 

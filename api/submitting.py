@@ -41,13 +41,9 @@ async def accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accept
 
 async def _accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accepted:
     replay = new.replay
-    if replay is not None and not replay.renew:
-        known = await services.store.find_replay(new.key_id, replay)
-        if known is not None:
-            return _replayed(known, replay)
     new, pictures = await _from_cache(services, new, seed_drawn=seed_drawn)
     job = await (services.store.submit(new, pictures) if pictures else _queue(services, new))
-    if replay is not None and job.id != new.id:  # another submit with the same key was faster
+    if replay is not None and job.id != new.id:  # the store knew its key
         return _replayed(job, replay)
     if job.state is JobState.QUEUED:
         services.ring([job.lane])  # for a joined one too: a claim may have passed its leader by while it was joined
@@ -70,12 +66,22 @@ async def _accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accep
 
 async def _queue(services: Services, new: NewJob) -> Job:
     if await services.backpressure.is_full(new):
-        raise services.backpressure.refusal(new)
+        known = await _known(services, new)
+        if known is None:
+            raise services.backpressure.refusal(new)
+        return known
     with services.backpressure.room(new) as room:
         job = await services.store.submit(new)
         if job.id == new.id:
             room.took(job)
     return job
+
+
+async def _known(services: Services, new: NewJob) -> Job | None:
+    """The job that an earlier submit made. Else it is the store's submit that finds it: it need not be asked twice."""
+    if new.replay is None or new.replay.renew:
+        return None
+    return await services.store.find_replay(new.key_id, new.replay)
 
 
 def _replayed(job: Job, replay: Replay) -> Accepted:

@@ -16,7 +16,7 @@ from jobstore.job import Job, NewJob
 from jobstore.postgres.submit import Accepted
 
 _MOST = 64  # jobs a transaction: more would keep the first ones waiting for little gain
-_AT_ONCE = 2  # transactions: while one waits for its commit, another can be worked on
+_AT_ONCE = 1  # transactions: while one waits for its commit, another can be worked on
 _WAITING = 10_000
 
 

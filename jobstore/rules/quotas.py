@@ -99,6 +99,7 @@ class Admission:
         self._slices = {quota_id: list(found) for quota_id, found in slices.items()}
         self._taken = {quota_id: sum((piece.taken for piece in found), _NOTHING) for quota_id, found in slices.items()}
         self._booked: dict[tuple[UUID, datetime], QuotaBooking] = {}
+        self._entries: dict[UUID, Entry] = {}  # all jobs of one admission come at the same time
 
     @property
     def bookings(self) -> list[QuotaBooking]:
@@ -123,7 +124,9 @@ class Admission:
                 raise QuotaExceededError(self._status(quota), amount, self._room_at(quota, amount))
         entries = []
         for quota, amount in wanted:
-            entry = Entry(quota.id, slice_start(quota, self._now), quota.kind)
+            entry = self._entries.get(quota.id)
+            if entry is None:
+                entry = self._entries[quota.id] = Entry(quota.id, slice_start(quota, self._now), quota.kind)
             self._book(entry, amount)
             entries.append(entry)
         return entries

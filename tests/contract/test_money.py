@@ -147,7 +147,7 @@ class Lives:
             charged += job.charged
         money, jobs, submits = await self.store.quotas([("team", self.lane)])
         assert (money.held, money.used) == (held, charged)
-        assert (jobs.held, jobs.used) == (unfinished, 0)
-        assert (submits.held, submits.used) == (0, len(self.jobs))
+        assert (jobs.held, jobs.used) == (Decimal(unfinished), NOTHING)
+        assert (submits.held, submits.used) == (NOTHING, Decimal(len(self.jobs)))
         assert money.held + money.used <= money.quota.most
         assert jobs.held <= jobs.quota.most
