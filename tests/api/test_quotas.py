@@ -8,6 +8,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from openai import APIStatusError, OpenAI
 
 from jobstore.audit import AuditFilter
 from tests.api.site import Driver, Site
@@ -258,3 +259,27 @@ def test_where_no_key_is_wanted_everything_is_open(http: httpx.Client) -> None:
     assert http.get("/v1/me").json()["scopes"] == ["submit", "read", "admin"]
     assert len(http.get("/v1/quotas").json()["data"]) == 1
     submit(http)
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "limit"),
+    [
+        ({"limit": "0.005"}, 402, "quota_spend"),
+        ({"kind": "requests", "limit": 0, "period": "1d"}, 429, "quota_requests"),
+    ],
+)
+def test_openai_s_client_asks_once(site: Site, door: Door, fields: dict[str, Any], status: int, limit: str) -> None:
+    """It would try a 429 again, and a 402 in vain: both tell it not to. The refused request leaves no job."""
+    door.limit(**fields)
+    before = refused(limit)
+    secret = door.keys["ann"]["authorization"].removeprefix("Bearer ")
+    with (
+        OpenAI(base_url=f"{site.url}/v1", api_key=secret) as client,
+        pytest.raises(APIStatusError) as error,
+    ):
+        client.images.generate(prompt="a red circle", model="scenes")
+    assert error.value.status_code == status
+    assert isinstance(error.value.body, dict)
+    assert error.value.body["code"] in ("budget_exceeded", "rate_limited")
+    assert refused(limit) == before + 1
+    assert door.ask("GET", "/v1/jobs").json()["data"] == []
