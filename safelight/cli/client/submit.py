@@ -39,6 +39,7 @@ def submit(
     deadline: Annotated[float | None, typer.Option(help="Give up after so many seconds.")] = None,
     start_deadline: Annotated[float | None, typer.Option(help="Give up unless started within so many seconds.")] = None,
     start_at: Annotated[str | None, typer.Option(help="Not before this time: RFC 3339, with a time zone.")] = None,
+    webhook: Annotated[str | None, typer.Option(metavar="URL", help="Whom to tell when the job has ended.")] = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait for the pictures, with a progress bar.")] = False,
     output: Annotated[
         Path | None, typer.Option("--out", "-o", help="Save here (several: NAME-1, NAME-2…); implies --wait.")
@@ -62,6 +63,7 @@ def submit(
         "format": picture_format,
         "deadline_s": deadline,
         "start_deadline_s": start_deadline,
+        "webhook": webhook,
     }
     with reported():
         fields |= {

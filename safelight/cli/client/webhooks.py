@@ -1,0 +1,195 @@
+"""``safelight webhooks``: who is told of jobs, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from safelight.cli.consoles import err, out
+from safelight.cli.exits import reported
+from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+WebhookArgument = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, from  safelight webhooks list.")]
+
+
+class DeliveryState(StrEnum):
+    """Where a delivery stands."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+_COLOURS = {"pending": "yellow", "delivered": "green", "failed": "red"}
+
+
+def list_(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None) -> None:
+    """List the webhooks of the key, with an admin key all."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        found = client.endpoints()
+    if as_json:
+        out().print_json(data=found)
+    elif found:
+        out().print(_endpoints(found))
+    else:
+        err().print("No webhooks.")
+
+
+def create(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Where messages go: an https URL.")],
+    event: Annotated[
+        list[str] | None,
+        typer.Option("--event", "-e", help="Such as job.started; may be repeated.", show_default="the jobs' ends"),
+    ] = None,
+    description: Annotated[str, typer.Option(help="What it is for.")] = "",
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+    key: KeyOption = None,
+) -> None:
+    """Tell an address of all jobs of the key. Prints the secret that signs, once."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    fields: dict[str, Any] = {"url": address, "description": description}
+    with reported(), WebhookClient(url, key) as client:
+        made = client.create(fields | ({"events": event} if event else {}))
+    _show_secret(made, as_json)
+
+
+def rotate(
+    webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
+) -> None:
+    """Give a webhook a new secret and print it, once. The old one signs too for a day."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        made = client.rotate(webhook_id)
+    _show_secret(made, as_json)
+
+
+def _show_secret(made: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        out().print_json(data=made)
+        return
+    out().print(made["secret"], markup=False, soft_wrap=True)
+    err().print(f"Webhook {made['id']}. Keep the secret: it is shown this once.", markup=False, soft_wrap=True)
+
+
+def delete(webhook_id: WebhookArgument, url: UrlOption = DEFAULT_URL, key: KeyOption = None) -> None:
+    """Delete a webhook; what waits for it is given up."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        client.delete(webhook_id)
+    out().print("deleted")
+
+
+def send_test(
+    webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
+) -> None:
+    """Send a webhook a message of the type webhook.test; prints the delivery's id."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        delivery = client.test(webhook_id)
+    _show_delivery(delivery, as_json)
+
+
+def deliveries(
+    state: Annotated[DeliveryState | None, typer.Option("--state", "-s", help="Only those in this state.")] = None,
+    job: Annotated[str | None, typer.Option(help="Only those about this job.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Only those to this webhook.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+    key: KeyOption = None,
+) -> None:
+    """List deliveries, newest first, with what came of the last try."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        page = client.deliveries(state=state, job_id=job, webhook_id=webhook, limit=limit, cursor=cursor)
+    if as_json:
+        out().print_json(data=page)
+        return
+    if not page["data"]:
+        err().print("No deliveries.")
+        return
+    out().print(_deliveries(page["data"]))
+    if page["next_cursor"]:
+        err().print(f"More:  --cursor {page['next_cursor']}", markup=False, soft_wrap=True)
+
+
+def redeliver(
+    delivery_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The delivery's id, from  safelight webhooks deliveries.")
+    ],
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+    key: KeyOption = None,
+) -> None:
+    """Deliver a message anew, at once and under its old id; prints that."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        delivery = client.redeliver(delivery_id)
+    _show_delivery(delivery, as_json)
+
+
+def _show_delivery(delivery: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        out().print_json(data=delivery)
+        return
+    out().print(delivery["id"], markup=False)
+    err().print("On its way; what comes of it:  safelight webhooks deliveries", markup=False)
+
+
+def _endpoints(found: Sequence[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+
+    table = _table("ID", "STATE", "URL", "EVENTS", "DESCRIPTION")
+    for endpoint in found:
+        reason = escape(endpoint["reason"])
+        failing = "[yellow]failing[/]" if endpoint["failing_since"] else "[green]on[/]"
+        events = ", ".join(event.removeprefix("job.") for event in endpoint["events"])
+        state = f"[red]off[/] ({reason})" if endpoint["disabled"] else failing
+        table.add_row(endpoint["id"], state, escape(endpoint["url"]), events, escape(endpoint["description"]))
+    return table
+
+
+def _deliveries(found: Sequence[dict[str, Any]]) -> Table:
+    from rich.markup import escape
+
+    table = _table("ID", "TYPE", "STATE", "TRIES", "LAST TRY", "JOB")
+    for delivery in found:
+        state = delivery["state"]
+        last = escape(delivery["error"] or (str(delivery["status"]) if delivery["status"] else ""))
+        shown = f"[{_COLOURS.get(state, 'default')}]{state}[/]"
+        job = delivery["job_id"] or ""
+        table.add_row(delivery["id"], delivery["type"], shown, str(delivery["attempts"]), last, job)
+    return table
+
+
+def _table(*titles: str) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(titles[0], no_wrap=True, min_width=36)
+    for title in titles[1:]:
+        table.add_column(title)
+    return table
+
+
+webhooks = typer.Typer(help="Tell addresses of jobs' ends; look at what came of it.", no_args_is_help=True)
+webhooks.command("list")(list_)
+webhooks.command("test")(send_test)
+for command in (create, rotate, delete, deliveries, redeliver):
+    webhooks.command()(command)
