@@ -58,7 +58,9 @@ def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Image.Image:
         if image.width * image.height > max_pixels:
             raise UnreadablePictureError(f"a picture of {image.width}x{image.height} has over {max_pixels} pixels")
         image.load()
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+    except Image.DecompressionBombError as error:
+        raise UnreadablePictureError(f"the picture has over {max_pixels} pixels") from error
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise UnreadablePictureError("the data is not a PNG, JPEG or WebP picture, or a broken one") from error
     return image
 

@@ -29,7 +29,7 @@ from jobstore.inputs import delete_inputs, put_inputs
 from jobstore.job import NewJob
 from safelight.config import ModelSettings, Settings
 
-_STRENGTH = 0.6
+_STRENGTH = 0.8
 _STRENGTH_IN_MASK = 1.0  # what is masked gives way altogether, as OpenAI's clients expect
 
 

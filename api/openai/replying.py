@@ -14,7 +14,7 @@ from api.openai.answering import encoded, images_answer
 from api.openai.bifrost import ASYNC_ID, status_of, wants_async
 from api.openai.failures import failure_of
 from api.openai.schemas import GenerationRequest, PendingAnswer
-from api.openai.streaming import HEADERS, ImageStream
+from api.openai.streaming import HEADERS, EventStream, ImageStream
 from api.preferences import preference_of
 from api.problems import ProblemError
 from api.services import Services
@@ -63,7 +63,7 @@ async def reply(services: Services, request: AnyRequest, accepted: Accepted, man
             may_stay=lambda: may_stay(request),
             cancel_on_disconnect=manner.cancel_on_disconnect,
         )
-        return Stream(stream.frames(), media_type="text/event-stream", headers={**headers, **HEADERS})
+        return EventStream(stream.frames(), headers={**headers, **HEADERS})
     most = services.settings.server.sync_wait_s
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=most, most=most)

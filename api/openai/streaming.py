@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import msgspec
+from litestar.response import Stream
 
 from api.openai.answering import USUAL, base64_file
 from api.openai.failures import failure_of, members_of
@@ -24,6 +26,14 @@ _log = get_logger(__name__)
 HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _END = b"data: [DONE]\n\n"
 _canceling: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
+
+
+class EventStream(Stream):
+    """A stream from a route that answers with JSON as well, whose media type Litestar would take for the stream's."""
+
+    def to_asgi_response(self, app: Any, request: Any, **options: Any) -> Any:
+        """As any stream, under its own media type."""
+        return super().to_asgi_response(app, request, **{**options, "media_type": "text/event-stream"})
 
 
 class ImageStream:
@@ -72,6 +82,9 @@ class ImageStream:
                     self._job = await look(self._services, self._job)
                     inbox.job_ids = watched(self._job)
             self._ended = True
+            for preview in inbox.drain().previews:  # of a render that was faster than the first look
+                async for frame in self._partial(preview):
+                    yield frame
             async for frame in self._end():
                 yield frame
         finally:

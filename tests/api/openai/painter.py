@@ -74,6 +74,8 @@ class Painter(Driver):
             self._site.call(self._site.services.store.fail(lease.token, JobError(code=code, message="it went wrong")))
             return
         every = job.request.previews
+        while every and not self._site.services.tail.listeners and not self._stop.wait(PAUSE_S):
+            pass  # previews reach those who listen
         for step in range(every, job.request.steps, every) if every else ():
             self.preview(job.id, step, attempt=lease.token)
             self._stop.wait(PAUSE_S)
