@@ -32,7 +32,6 @@ from api.openai.linked import read_linked
 from api.openai.links import LinkSigner
 from api.openai.models import read_model
 from api.openapi import ApiDocument
-from api.origins import same_site
 from api.pages import asset, documentation, openapi_document, playground
 from api.prices import price_job
 from api.problems import EXCEPTION_HANDLERS
@@ -99,7 +98,7 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
     uploads = Router("/images", route_handlers=[edit_images], request_max_body_size=settings.server.upload_limit_bytes)
     v1 = Router(
         "/v1",
-        guards=[same_site, needs_key],
+        guards=[needs_key],
         security=[{"key": []}, {}],
         route_handlers=[
             submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,

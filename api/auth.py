@@ -15,7 +15,7 @@ from litestar.handlers import BaseRouteHandler
 from structlog.contextvars import bind_contextvars
 
 from api.keyring import require_keys
-from api.origins import names_this_machine
+from api.origins import names_this_machine, same_site
 from api.problems import ProblemError, not_found
 from api.services import Services
 from jobstore.audit import Actor
@@ -25,6 +25,7 @@ from jobstore.protocol import ApiKey
 
 __all__ = [
     "ADMIN",
+    "ANY_KEY",
     "READ",
     "SUBMIT",
     "Connection",
@@ -44,6 +45,8 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 SUBMIT = {"scope": Scope.SUBMIT}
 READ = {"scope": Scope.READ}
 ADMIN = {"scope": Scope.ADMIN}
+ANY_KEY = {"scope": None}
+"""For what a key of whatever scopes may do."""
 
 _HEADERS = ("x-api-key", "api-key", "x-bf-vk")
 _MAX_SECRET = 256
@@ -54,10 +57,13 @@ async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
 
     403 to a key that lacks the scope of the route.
     """
+    await same_site(connection, handler)  # not a guard of its own: Litestar copies the handler for each
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         key = connection.state.key = await _authenticate(connection, services)
-        _require(key, _scope_of(handler))
+        scope = _scope_of(handler)
+        if scope is not None:
+            _require(key, scope)
 
 
 async def may_stay(connection: Connection) -> bool:
@@ -67,7 +73,8 @@ async def may_stay(connection: Connection) -> bool:
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
-    return key is not None and key.allows(_scope_of(connection.route_handler))
+    scope = _scope_of(connection.route_handler)
+    return key is not None and (scope is None or key.allows(scope))
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
@@ -79,8 +86,10 @@ async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> Non
     _require(await _authenticate(connection, services), Scope.ADMIN)
 
 
-def _scope_of(handler: BaseRouteHandler) -> Scope:
-    return Scope(handler.opt.get("scope", Scope.ADMIN))
+def _scope_of(handler: BaseRouteHandler) -> Scope | None:
+    """The scope that a route wants; None where any key will do."""
+    scope = handler.opt.get("scope", Scope.ADMIN)
+    return None if scope is None else Scope(scope)
 
 
 def _require(key: ApiKey, scope: Scope) -> None:

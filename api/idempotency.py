@@ -39,6 +39,7 @@ _LATER = (
 _RETRY_COUNT = "x-stainless-retry-count"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')  # RFC 8941, 3.3.3
 _VISIBLE = re.compile(r"[!-~]{1,255}")
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _RULE = f"{IDEMPOTENCY_KEY} must be 1 to 255 visible ASCII characters, in double quotes or bare, and sent once"
 
@@ -82,5 +83,4 @@ def body_digest(submit: SubmitRequest, dimensions: Mapping[str, str]) -> str:
         if fields[name] is None:
             del fields[name]
     fields["dimensions"] = dict(dimensions)
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(fields).encode()).hexdigest()

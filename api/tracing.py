@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from jobstore.job import Job, NewJob
@@ -19,6 +19,10 @@ def request_span(scope: Any, method: str, request_id: str) -> Iterator[Span]:
     if not scope["path"].startswith(_TRACED):
         yield NOTHING
         return
+    if not traces.tracing():
+        with traces.during(traces.begin(method, parent=_traceparent(scope))) as span:
+            yield span
+        return
     attributes = {
         "http.request.method": method,
         "url.path": scope["path"][:200],
@@ -31,6 +35,8 @@ def request_span(scope: Any, method: str, request_id: str) -> Iterator[Span]:
 
 def note_answer(span: Span, method: str, route: str | None, status: int) -> None:
     """How a request was answered; ``status`` 0 where nobody waited for the answer."""
+    if not span.recorded:
+        return
     if route:
         span.rename(f"{method} {route}")
     span.set({"http.route": route, "http.response.status_code": status or None})
@@ -40,6 +46,8 @@ def note_answer(span: Span, method: str, route: str | None, status: int) -> None
 
 def submit_span(new: NewJob) -> AbstractContextManager[Span]:
     """The span around a submit: what its job's waits and renders are children of, in whatever process."""
+    if not traces.tracing():
+        return nullcontext(traces.current())
     return traces.span(
         f"send {new.lane}",
         kind="producer",
@@ -58,6 +66,8 @@ def submit_span(new: NewJob) -> AbstractContextManager[Span]:
 
 def note_job(span: Span, job: Job, *, replayed: bool) -> None:
     """Which job a submit got, and why."""
+    if not span.recorded:
+        return
     span.set(
         {
             "messaging.message.id": str(job.id),

@@ -20,6 +20,8 @@ def cache_scope(setting: str, key_id: UUID | None, team: str | None) -> str | No
         return None
     return f"team:{team}" if setting == "team" and team is not None else f"key:{key_id}"
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
 
 def fingerprints(request: JobRequest, model: ModelSettings, scope: str | None) -> tuple[str, str]:
     """The fingerprint of a resolved request, and the same without its seed (both SHA-256, hex).
@@ -89,5 +91,4 @@ def _adapters(request: JobRequest, model: ModelSettings) -> list[list[Any]]:
 
 def _digest(value: Any) -> str:
     """SHA-256 over canonical JSON (RFC 8785 in spirit: sorted keys, no blanks, UTF-8)."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()

@@ -107,6 +107,11 @@ _current: ContextVar[Span] = ContextVar("safelight_span", default=NOTHING)
 _tracer: Tracer | None = None
 
 
+def tracing() -> bool:
+    """True where spans are made: without, nobody reads what is put together for one."""
+    return _tracer is not None
+
+
 def current() -> Span:
     """The span of the work under way."""
     return _current.get()
