@@ -182,8 +182,8 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     """A key's public half: the secret itself is never stored, only its hash.
 
     ``scopes`` is all it may do, ``admin`` that the scope of that name is among them. ``models`` are those it may use,
-    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts beside
-    the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
+    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts
+    beside the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
     """
 
     id: UUID
