@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, get
 
-from api.auth import READ, viewer
+from api.auth import ANY_KEY, viewer
 from api.openapi import ServicesDependency, answers
 from api.quota_schemas import MeView
 from api.quota_views import quota_view
@@ -14,7 +14,7 @@ from jobstore.keys import Scope
 from jobstore.rules.quotas import owners_of
 
 
-@get("/me", opt=READ, summary="Who am I", responses=answers())
+@get("/me", opt=ANY_KEY, summary="Who am I", responses=answers())
 async def read_me(request: Request[Any, Any, Any], services: ServicesDependency) -> MeView:
     """The key that asks, what it may do, and its quotas as they stand."""
     key = viewer(request)

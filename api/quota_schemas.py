@@ -69,10 +69,11 @@ class QuotaView(Struct, frozen=True, kw_only=True):
 
 
 class QuotaList(Struct, frozen=True, kw_only=True):
-    """Quotas, oldest first."""
+    """Quotas, oldest first. ``next_cursor`` asks for the next page; null on the last."""
 
     object: Literal["list"] = "list"
     data: tuple[QuotaView, ...]
+    next_cursor: str | None
 
 
 class MeView(Struct, frozen=True, kw_only=True):

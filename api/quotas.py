@@ -18,7 +18,7 @@ from api.quota_schemas import QuotaList, QuotaPatch, QuotaRequest, QuotaView
 from api.quota_views import quota_view
 from api.services import Services
 from api.views import plain_amount
-from api.wording import unknown
+from api.wording import plainly, unknown
 from jobstore.audit import AuditNote
 from jobstore.errors import KeyNotFoundError, QuotaTakenError
 from jobstore.keys import OWNER_PATTERN
@@ -31,7 +31,8 @@ QuotaPath = Annotated[str, PathParameter(description="The quota's id, a UUID.", 
 
 _MOST_AN_OWNER = 20
 """So many rows does a submit lock at most for each of its key, its team and its customer."""
-_LIST_PARAMETERS: tuple[OwnerKind, ...] = ("key", "team", "customer")
+_OWNER_KINDS: tuple[OwnerKind, ...] = ("key", "team", "customer")
+_LIST_PARAMETERS = (*_OWNER_KINDS, "limit", "cursor")
 _NAME = f"^{OWNER_PATTERN}$"
 
 
@@ -44,15 +45,22 @@ async def list_quotas(
     ] = None,
     team: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this team.")] = None,
     customer: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this customer.")] = None,
+    limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
+    cursor: Annotated[
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+    ] = None,
 ) -> QuotaList:
     """Quotas as they stand, oldest first: all for admins; for others their key's, their team's and their customer's."""
     for name in request.query_params:
         if name not in _LIST_PARAMETERS:
             raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
-    named = zip(_LIST_PARAMETERS, (key, team, customer), strict=True)
+    named = zip(_OWNER_KINDS, (key, team, customer), strict=True)
     asked: list[Owner] = [(kind, name.lower() if kind == "key" else name) for kind, name in named if name is not None]
-    found = await _seen(services, viewer(request))
-    return QuotaList(data=tuple(view for owner, view in found if not asked or owner in asked))
+    after = _cursor(cursor)
+    found = [view for owner, view in await _seen(services, viewer(request)) if not asked or owner in asked]
+    page = sorted((view for view in found if after is None or view.id > after), key=lambda view: view.id)
+    more = str(page[limit - 1].id) if len(page) > limit else None
+    return QuotaList(data=tuple(page[:limit]), next_cursor=more)
 
 
 @post(
@@ -170,6 +178,13 @@ async def _require_key(services: Services, key_id: UUID) -> None:
         await services.store.get_key(key_id)
     except KeyNotFoundError:
         raise ProblemError(404, "key_not_found", "no key with that id", field="owner") from None
+
+
+def _cursor(text: str | None) -> UUID | None:
+    try:
+        return None if text is None else UUID(text)
+    except ValueError:
+        raise invalid("cursor", plainly("cursor", "")) from None
 
 
 def _not_found() -> ProblemError:

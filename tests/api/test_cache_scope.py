@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from api.changing import with_inputs
+from api.resolve import resolve, with_seed
+from api.schemas import SubmitRequest
+from jobstore.ids import uuid7
 from jobstore.outputs import Outputs
-from jobstore.protocol import JobFilter
+from jobstore.protocol import ApiKey, JobFilter
 from tests.api.site import SETTINGS, Driver, Site, with_jobs
 from tests.contract.keying import make_key
 
@@ -82,6 +88,31 @@ def test_a_picture_of_another_seed_is_found_again_under_its_own(
     assert (response["cache"], response["request"]["seed"]) == ("hit", 7)
     first, second = site.call(_fingerprints(site))
     assert first == second
+
+
+@pytest.mark.parametrize("setting", ["team", "key", "all"])
+def test_fallbacks_keep_to_the_scope(setting: str) -> None:
+    """So do the changes that are made to a job before it is submitted."""
+    scenes = msgspec.structs.replace(SETTINGS.models["scenes"], fallbacks=("wide",))
+    settings = with_jobs(SETTINGS, cache_scope=setting)
+    wide = msgspec.structs.replace(SETTINGS.models["wide"], min_side=128)
+    settings = msgspec.structs.replace(settings, models={"scenes": scenes, "wide": wide})
+
+    def prints(key: ApiKey) -> list[str]:
+        new = resolve(SubmitRequest(prompt="a cat", seed=1, size="128x128"), {}, key, settings)
+        new = with_inputs(new, settings, image="a" * 64, mask=None, strength=0.5)
+        [route] = new.fallbacks
+        own = [new.fingerprint, with_seed(new, 1, settings).fingerprint, new.seedless_fingerprint]
+        return [*own, route.fingerprint, route.seedless_fingerprint]
+
+    def of(team: str) -> ApiKey:
+        made = datetime(2026, 1, 1, tzinfo=UTC)
+        return ApiKey(id=uuid7(), name="k", admin=False, hint="", created_at=made, team=team)
+
+    one, mate, other = prints(of("ads")), prints(of("ads")), prints(of("ops"))
+    assert one[0] == one[1]
+    assert (one == mate) is (setting != "key")
+    assert (set(one) & set(other) == set()) is (setting != "all")
 
 
 async def _fingerprints(site: Site) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from openai import APIStatusError, OpenAI
 
 from jobstore.audit import AuditFilter
+from jobstore.keys import Scope
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
@@ -31,6 +32,7 @@ class Door:
             "ann": self._key(site, "ann", team="ads", customer="acme"),
             "abe": self._key(site, "abe", team="ads"),
             "olga": self._key(site, "olga", team="ops"),
+            "mute": self._key(site, "mute", scopes=(Scope.SUBMIT,)),
         }
         site.services.keys.forget()
 
@@ -207,8 +209,12 @@ def test_a_quota_wants_a_key_that_exists_and_few_others(door: Door) -> None:
     """Twenty an owner."""
     unknown = {"owner": {"key": "01900000-0000-7000-8000-000000000000"}}
     assert_problem(door.ask("POST", "/v1/quotas", json={**SPEND, **unknown}), 404, "owner")
-    for days in range(1, 21):
-        door.limit(period=f"{days}d", rolling=True)
+    made = [door.limit(period=f"{days}d", rolling=True)["id"] for days in range(1, 21)]
+    page = door.ask("GET", "/v1/quotas", params={"limit": 12}).json()
+    rest = door.ask("GET", "/v1/quotas", params={"limit": 12, "cursor": page["next_cursor"]}).json()
+    assert [quota["id"] for quota in page["data"] + rest["data"]] == made
+    assert rest["next_cursor"] is None
+    assert_problem(door.ask("GET", "/v1/quotas", params={"cursor": "x"}), 400, "cursor")
     full = door.ask("POST", "/v1/quotas", json=SPEND)
     assert_problem(full, 409, "owner")
 
@@ -251,6 +257,9 @@ def test_who_am_i(door: Door) -> None:
         "object": "me", "name": "ann", "scopes": ["submit", "read"], "models": ["scenes", "wide"], "team": "ads",
         "customer": "acme", "weight": 1.0, "expires_at": None, "quotas": [],
     }  # fmt: skip
+    assert me_of(door, "mute")["scopes"] == ["submit"]  # whatever it may do
+    assert_problem(door.ask("GET", "/v1/quotas", "mute"), 403)
+    assert_problem(door.http.get("/v1/me"), 401)
 
 
 def test_where_no_key_is_wanted_everything_is_open(http: httpx.Client) -> None:

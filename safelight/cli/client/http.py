@@ -100,11 +100,16 @@ class Client:
 
     def quotas(self, **where: str | None) -> list[Quota]:
         """The quotas of an owner, all that the key sees where none is named."""
-        params = {name: value for name, value in where.items() if value is not None}
-        quotas = self._json("GET", "/v1/quotas", params=params).get("data")
-        if not isinstance(quotas, list):
-            raise self._strange()
-        return [self._check_quota(quota) for quota in quotas]
+        params: dict[str, str] = {name: value for name, value in where.items() if value is not None}
+        found: list[Quota] = []
+        while True:
+            page = self._json("GET", "/v1/quotas", params={**params, "limit": 200})
+            if not isinstance(page.get("data"), list):
+                raise self._strange()
+            found += [self._check_quota(quota) for quota in page["data"]]
+            if not isinstance(page.get("next_cursor"), str):
+                return found
+            params["cursor"] = page["next_cursor"]
 
     def create_quota(self, fields: dict[str, Any]) -> Quota:
         """Make a quota; how it stands."""
