@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta, field
@@ -83,3 +84,9 @@ class PricingSettings(Base, frozen=True, kw_only=True):
         if self.gpu_hour is None:
             return None
         return (Decimal(self.gpu_hour) / _HOUR_S).quantize(_SMALLEST, ROUND_HALF_UP)
+
+
+@lru_cache(maxsize=128)
+def by_image(price: str) -> PricingSettings:
+    """What ``price`` is short for. Kept: every submit asks."""
+    return PricingSettings(per_image=price)

@@ -12,7 +12,7 @@ from msgspec import Meta, field
 from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
 from safelight.config.keys import KeySettings
-from safelight.config.pricing import MOST, PricingSettings, Size, amount
+from safelight.config.pricing import MOST, PricingSettings, Size, amount, by_image
 from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
 from safelight.config.webhooks import WebhookSettings
@@ -285,7 +285,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     @property
     def prices(self) -> PricingSettings:
         """What its pictures cost."""
-        return self.pricing or PricingSettings(per_image=self.price)
+        return self.pricing or by_image(self.price)
 
 
 class LogSettings(Base, frozen=True, kw_only=True):
