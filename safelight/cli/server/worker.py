@@ -39,12 +39,23 @@ def worker(
             show_default="[worker] metrics_port, 9091",
         ),
     ] = None,
+    webhooks_only: Annotated[
+        bool, typer.Option("--webhooks-only", help="Render nothing: deliver webhooks, beside no device.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Render jobs from PostgreSQL and RabbitMQ; run one for each GPU, on any number of machines."""
     with reported():
         given = {"lanes": lanes and lanes.split(","), "slots": slots, "device": device, "metrics_port": metrics_port}
-        run(with_worker(settings_for(config), {name: value for name, value in given.items() if value is not None}))
+        settings = with_worker(
+            settings_for(config), {name: value for name, value in given.items() if value is not None}
+        )
+        if webhooks_only:
+            from safelight.cli.server.deliveries import run as deliver
+
+            deliver(settings)
+        else:
+            run(settings)
 
 
 def with_worker(settings: Settings, given: dict[str, object]) -> Settings:
