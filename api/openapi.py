@@ -39,7 +39,7 @@ _DETAILS = {
     413: "The body is larger than this server takes.",
     415: "The body is not declared as JSON.",
     422: "The `Idempotency-Key` was used for another request.",
-    429: "Too many jobs wait; try again after `Retry-After` seconds.",
+    429: "Too many jobs wait, or a quota has no room; try again after `Retry-After` seconds, where it is there.",
     500: "Something went wrong on the server's side.",
     504: "The job's deadline passed.",
     503: "The store or the outputs can't be reached; try again after `Retry-After` seconds.",

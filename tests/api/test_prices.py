@@ -30,6 +30,15 @@ def site(database: str, outputs: Outputs) -> Iterator[Site]:
         )
         for name, pricing in PRICINGS.items()
     }
+    priced["cheap"] = ModelSettings(
+        model="/models/y",
+        family="flux",
+        revision="r1",
+        steps=8,
+        sizes=("128x128",),
+        price="0.001",
+        fallbacks=("sized",),
+    )
     settings = msgspec.structs.replace(SETTINGS, models={**SETTINGS.models, **priced})
     with Site(database, outputs, settings).serve() as site:
         yield site
@@ -86,3 +95,26 @@ def test_models_tell_their_prices(http: httpx.Client) -> None:
         "0.05",
         "USD",
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "price"),
+    [
+        ({}, "0.171072"),
+        ({"size": "auto", "quality": "auto"}, "0.171072"),
+        ({"size": "auto", "quality": "hd", "n": 2}, "0.604288"),  # twice the steps
+        ({"size": "64x64", "quality": "low"}, "0.026384"),  # half of them
+    ],
+)
+def test_sizes_and_qualities_cost_what_they_stand_for(http: httpx.Client, fields: dict[str, Any], price: str) -> None:
+    """On OpenAI's endpoint too, ``auto`` included."""
+    asked = {"prompt": "a cat", "model": "sized", **fields}
+    response = http.post("/v1/async/images/generations", json=asked)
+    assert response.status_code == 202, response.text
+    assert http.get(f"/v1/jobs/{response.json()['id']}").json()["cost"]["reserved"] == price
+
+
+def test_budgets_hold_the_dearest_way(http: httpx.Client) -> None:
+    """A job may have to go on with another model."""
+    told = http.post("/v1/jobs/price", json={"prompt": "a cat", "model": "cheap"}).json()
+    assert (told["price"], told["held"]) == ("0.001", "0.171072")
