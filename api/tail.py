@@ -88,7 +88,7 @@ class Subscription:
 class Tail:
     """Polls the store's events while somebody listens, and hands them to the subscriptions they concern."""
 
-    def __init__(self, store: JobStore, max_streams: int, poll_s: float = 0.2) -> None:
+    def __init__(self, store: JobStore, max_streams: int, poll_s: float = 0.05) -> None:
         """``poll_s`` seconds pass between two looks."""
         self._store = store
         self._max_streams = max_streams

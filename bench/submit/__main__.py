@@ -12,6 +12,7 @@ import asyncio
 import json
 import tempfile
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,6 +23,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.store.jobs import database
+from bench.submit import streams
 from bench.submit.servers import Load, load, serving
 from bench.submit.setting import prepare, settings_file
 
@@ -35,15 +37,22 @@ def main() -> None:
         key = asyncio.run(prepare(url))
         environment = {"SAFELIGHT_CONFIG": str(settings_file(Path(folder), url))}
         with ExitStack() as stack, Progress(console=_CONSOLE) as progress:
-            ours = stack.enter_context(serving(["bench.submit.site", "PORT"], "/livez", environment))
-            peer = stack.enter_context(
+            ours, pid = stack.enter_context(serving(["bench.submit.site", "PORT"], "/livez", environment))
+            peer, _ = stack.enter_context(
                 serving(["uvicorn", "bench.submit.peer:app", "--port", "PORT", "--no-access-log", "--log-level",
                          "warning"], "/docs", {"PEER_REDIS": options.redis})
             )  # fmt: skip
             urls = {"nothing": f"{ours}/nothing", "submit": f"{ours}/v1/jobs", "peer": f"{peer}/jobs"}
             runs = _rounds(options, urls, key, progress)
             kept = _verified(options, urls["submit"], key, url, Path(folder))
-    found = _told(options, runs, kept)
+            task = progress.add_task("streams", total=options.streams)
+            step = partial(progress.advance, task)
+            watched = asyncio.run(streams.measure(ours, url, key, pid, options.streams, lambda _: step()))
+    found = _told(options, runs, kept) | {"streams": watched}
+    late = ", ".join(f"{name} {watched[f'{name}_ms']:.0f} ms" for name in ("p50", "p95", "p99"))
+    memory = ", ".join(f"{name} {size:.0f}" for name, size in watched["mib"].items())
+    _CONSOLE.print(f"{watched['streams']} event streams: {watched['told']} starts told {late} after they were written")
+    _CONSOLE.print(f"MiB of the API's process: {memory}")
     print(json.dumps(found))
 
 
@@ -55,6 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--redis", default="redis://127.0.0.1:6379/9", help="an empty Redis database")
     parser.add_argument("--seconds", type=int, default=5, help="of each run")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--streams", type=int, default=1000, help="clients that watch a job each")
     parser.add_argument("--connections", type=int, default=64)
     return parser.parse_args()
 

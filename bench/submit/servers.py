@@ -35,8 +35,8 @@ class Load:
 
 
 @contextmanager
-def serving(command: list[str], ready: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """The address of a server that ``command`` starts (``PORT`` in it stands for a free one) until the block ends."""
+def serving(command: list[str], ready: str, environment: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Address and process id of a server that ``command`` starts, until the block ends; ``PORT`` is a free one."""
     port = _free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", *(part.replace("PORT", str(port)) for part in command)],
@@ -46,7 +46,7 @@ def serving(command: list[str], ready: str, environment: Mapping[str, str]) -> I
     address = f"http://127.0.0.1:{port}"
     try:
         _wait(address + ready, process)
-        yield address
+        yield address, process.pid
     finally:
         process.terminate()
         process.wait(30)
