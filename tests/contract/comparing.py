@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 COMPARED = (
     "state", "cache", "leader", "reserved", "charged", "gpu_seconds", "attempts", "rescues", "cancel_requested",
-    "error", "started", "worker", "pictures",
+    "error", "started", "worker", "pictures", "lane", "routes",
 )  # fmt: skip
 
 
@@ -69,6 +69,8 @@ def fields(job: Job) -> dict[str, Any]:
         "ended": job.finished_at is not None,
         "worker": job.worker_id,
         "pictures": job.pictures,
+        "lane": job.lane,
+        "routes": len(job.fallbacks),
     }
 
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from uuid import UUID
 
-from jobstore.job import CacheMode, CacheOutcome, JobState, NewJob, Picture
+from msgspec.structs import replace
+
+from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, NewJob, Picture
 from jobstore.ledger import Balance, Outcome
 from jobstore.states import TRANSITIONS
 
@@ -40,7 +42,10 @@ class PlainUsage:
 
 @dataclass
 class PlainJob:
-    """A job. ``tag`` and ``rank`` are its place in its lane, ``share`` what it moves its tenant's next job by."""
+    """A job. ``tag`` and ``rank`` are its place in its lane, ``share`` what it moves its tenant's next job by.
+
+    ``new`` is what it is now: another model's, where that took over. ``been`` are the lanes that it has left.
+    """
 
     new: NewJob
     seq: int
@@ -68,6 +73,17 @@ class PlainJob:
     pictures: tuple[Picture, ...] = ()
     events: list[tuple[str, int]] = field(default_factory=list)
     usage: list[PlainUsage] = field(default_factory=list)
+    been: set[str] = field(default_factory=set)
+
+    @property
+    def lane(self) -> str:
+        """Where it is, or was at its end."""
+        return self.new.lane
+
+    @property
+    def routes(self) -> int:
+        """How many it has not taken yet."""
+        return len(self.new.fallbacks)
 
     @property
     def id(self) -> UUID:
@@ -189,7 +205,8 @@ class PlainStore:
                     raise Refused("ReplayMismatchError")
                 return self.jobs[known[1]]
             self.replays[new.key_id, new.replay.key] = (new.replay.body_sha256, new.id)
-        self._lane(new.lane)
+        for lane in new.lanes:
+            self._lane(lane)
         job = PlainJob(new, seq=len(self.jobs), allowed=new.max_attempts, share=expected_s / new.weight)
         job.tag = self._start_tag(new)
         job.rank = job.tag + (5 - new.request.priority) * new.priority_quantum_s
@@ -319,9 +336,13 @@ class PlainStore:
             return self._stop(leader)
         ring = self._detach(followers) if own else []
         jobs = [leader] if own else [leader, *followers]
+        used_up = leader.attempts >= leader.allowed
+        if retry_in_s is None or used_up:
+            jobs, sent = self._send_on(leader, jobs, code)
+            ring = [*ring, *sent]
         if retry_in_s is None:
             self._move(jobs, JobState.FAILED, error=code)
-        elif leader.attempts >= leader.allowed:
+        elif used_up:
             self._move(jobs, JobState.DEAD, error=code)
         elif retry_in_s > 0:
             self._move(jobs, JobState.SCHEDULED, error=code)
@@ -352,7 +373,7 @@ class PlainStore:
 
     def sweep(self, *, lost: bool, ring_again: bool, max_rescues: int) -> tuple[list[str], dict[str, int]]:
         """Take back all leases where they are lost, end what is late, ring for what waits, count tenants."""
-        done = {"rescued": 0, "dead": 0, "canceled": 0, "expired": 0}
+        done = {"rescued": 0, "dead": 0, "canceled": 0, "expired": 0, "sent on": 0}
         ring: list[str] = []
         for job in sorted(self.jobs.values(), key=lambda job: job.seq):
             if lost and job.token is not None:
@@ -376,11 +397,11 @@ class PlainStore:
         if job.cancel_requested:
             return "canceled", self._stop(job)
         if job.rescues + 1 >= max_rescues:
-            jobs = [job, *self._followers(job)]
+            jobs, ring = self._send_on(job, [job, *self._followers(job)], "worker_lost")
             for one in jobs:
                 one.rescues += 1
             self._move(jobs, JobState.DEAD, error="worker_lost")
-            return "dead", []
+            return ("dead" if job in jobs else "sent on"), ring
         self._give_back(job, rescues=1)
         return "rescued", [job.new.lane]
 
@@ -447,6 +468,35 @@ class PlainStore:
             job.attempts = job.rescues = 0
             self._tell(job)
         return [job.new.lane for job in followers]
+
+    def _send_on(self, leader: PlainJob, jobs: list[PlainJob], code: str) -> tuple[list[PlainJob], list[str]]:
+        """Those that stay, and the lanes of those that go; who would get the same pixels goes with the first."""
+        if not JobError(code=code, message="").concerns_model or leader.cancel_requested:
+            return jobs, []
+        together: dict[str, list[PlainJob]] = {}
+        for job in jobs:
+            if job.new.fallbacks:
+                together.setdefault(job.new.fallbacks[0].fingerprint, []).append(job)
+        for first, *others in together.values():
+            self._take_route(first, None, code)
+            for job in others:
+                self._take_route(job, first.id, code)
+        gone = [job for group in together.values() for job in group]
+        return [job for job in jobs if job not in gone], [group[0].lane for group in together.values()]
+
+    def _take_route(self, job: PlainJob, leader: UUID | None, code: str) -> None:
+        route, *left = job.new.fallbacks
+        names = ("request", "lane", "batch_key", "fingerprint", "seedless_fingerprint", "price")
+        new = replace(job.new, fallbacks=tuple(left), **{name: getattr(route, name) for name in names})
+        tag = self._start_tag(new)
+        job.rank, job.tag = tag + job.rank - job.tag, tag
+        job.been.add(job.lane)
+        job.new, job.leader, job.joinable, job.error = new, leader, False, code
+        job.cache = CacheOutcome.MISS if leader is None else CacheOutcome.JOINED
+        job.reserved = new.price if leader is None else NOTHING
+        job.state, job.token, job.worker, job.cancel_requested = JobState.QUEUED, None, None, False
+        job.allowed, job.rescues = job.attempts + new.max_attempts, 0
+        self._tell(job)
 
     def _end_now(self, job: PlainJob, state: JobState, error: str | None = None) -> list[str]:
         followers, token, worker = self._followers(job), job.token, job.worker

@@ -22,10 +22,23 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec.structs import replace
 
 from jobstore.errors import JobStoreError
 from jobstore.ids import uuid7
-from jobstore.job import CacheMode, CacheOutcome, Job, JobError, JobState, NewJob, Picture, PictureFormat, Replay
+from jobstore.job import (
+    CacheMode,
+    CacheOutcome,
+    Job,
+    JobError,
+    JobRequest,
+    JobState,
+    NewJob,
+    Picture,
+    PictureFormat,
+    Replay,
+    Route,
+)
 from jobstore.ledger import Spent
 from jobstore.protocol import Finish, JobFilter, JobStore, RedriveFilter, Settled
 from jobstore.retention import Ages
@@ -55,7 +68,7 @@ CODES = ("render_failed", "deadline_exceeded")
 
 
 class Request(NamedTuple):
-    """What a client asks for. ``which`` of four pictures, ``look``: into the cache."""
+    """What a client asks for. ``which`` of four pictures, ``look``: into the cache; so many fallbacks."""
 
     which: int
     key_id: UUID | None
@@ -68,6 +81,7 @@ class Request(NamedTuple):
     max_attempts: int
     replay: Replay | None
     look: bool
+    routes: int
 
 
 numbers = st.integers(0, 1_000)
@@ -85,7 +99,22 @@ requests = st.builds(
     replay=st.none()
     | st.builds(Replay, key=st.sampled_from("xy"), body_sha256=st.sampled_from(["1", "2"]), renew=st.booleans()),
     look=st.booleans(),
+    routes=st.sampled_from([0, 0, 1, 2]),
 )
+
+
+def _route(request: JobRequest, which: int) -> Route:
+    """To another of the four pictures, which others may ask for by itself, at a price of its own."""
+    which %= 4
+    width = 64 * (1 + which // 2)
+    return Route(
+        request=replace(request, width=width, fallback_for=request.model),
+        lane=LANES[which % 2],
+        batch_key=str(width),
+        fingerprint=f"f{which}",
+        seedless_fingerprint=f"seedless-f{which}",
+        price=Decimal(which) / 1000,
+    )
 
 
 class Lives(RuleBasedStateMachine):
@@ -142,6 +171,9 @@ class Lives(RuleBasedStateMachine):
             start_at=datetime.now(UTC) + FAR if asked.later else None,
             deadline_s=late_s if self.deadline == "deadline_s" else None,
             start_deadline_s=late_s if self.deadline == "start_deadline_s" else None,
+        )
+        new = replace(
+            new, fallbacks=tuple(_route(new.request, asked.which + step) for step in range(1, asked.routes + 1))
         )
         found = self.plain.cached.get(new.fingerprint, ()) if asked.look and asked.cache.reads else ()
         answers = self.each(lambda store: store.submit(new, found))
@@ -294,7 +326,8 @@ class Lives(RuleBasedStateMachine):
         ring, done = self.plain.sweep(lost=lost, ring_again=ring_again, max_rescues=2)
         for answer in swept:
             assert not isinstance(answer, str), answer
-            assert {name: getattr(answer, name) for name in done} == done
+            counts = {name: getattr(answer, name) for name in done if name != "sent on"}
+            assert counts | {"sent on": len(answer.fallbacks)} == done
             assert sorted(answer.ring) == sorted(ring)
 
     @rule(what=st.sampled_from(["beat", "archive", "pause", "resume", "resume"]), place=st.integers(0, 1))
@@ -362,7 +395,9 @@ class Lives(RuleBasedStateMachine):
                 tokens = [None if row.token is None else self.tokens[row.token][index] for row in job.usage]
                 plain = [plain_row_fields(row, token) for row, token in zip(job.usage, tokens, strict=True)]
                 assert [row_fields(row) for row in rows] == plain
-                assert {(row.key_id, row.lane) for row in rows} <= {(job.new.key_id, job.new.lane)}
+                assert {(row.key_id, row.lane) for row in rows} <= {
+                    (job.new.key_id, lane) for lane in (job.lane, *job.been)
+                }
 
     def _compare_money(self) -> None:
         jobs = self.plain.jobs.values()
