@@ -6,7 +6,6 @@ The header is that of draft-ietf-httpapi-idempotency-key-header-07. docs/idempot
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -39,7 +38,6 @@ _LATER = (
 _RETRY_COUNT = "x-stainless-retry-count"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')  # RFC 8941, 3.3.3
 _VISIBLE = re.compile(r"[!-~]{1,255}")
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _RULE = f"{IDEMPOTENCY_KEY} must be 1 to 255 visible ASCII characters, in double quotes or bare, and sent once"
 
@@ -83,4 +81,4 @@ def body_digest(submit: SubmitRequest, dimensions: Mapping[str, str]) -> str:
         if fields[name] is None:
             del fields[name]
     fields["dimensions"] = dict(dimensions)
-    return hashlib.sha256(_CANONICAL.encode(fields).encode()).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(fields, order="sorted")).hexdigest()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from jobstore.job import JobRequest
 from safelight.config import ModelSettings
@@ -19,8 +20,6 @@ def cache_scope(setting: str, key_id: UUID | None, team: str | None) -> str | No
     if setting == "all" or key_id is None:
         return None
     return f"team:{team}" if setting == "team" and team is not None else f"key:{key_id}"
-
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def fingerprints(request: JobRequest, model: ModelSettings, scope: str | None) -> tuple[str, str]:
@@ -91,4 +90,4 @@ def _adapters(request: JobRequest, model: ModelSettings) -> list[list[Any]]:
 
 def _digest(value: Any) -> str:
     """SHA-256 over canonical JSON (RFC 8785 in spirit: sorted keys, no blanks, UTF-8)."""
-    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
