@@ -25,6 +25,7 @@ from api.waiting import unless_gone, wait_for_end
 from api.wording import plainly, unknown
 from jobstore.audit import AuditNote
 from jobstore.job import JobState
+from jobstore.live import WEBHOOKS_BELL
 from jobstore.protocol import JobFilter, RedriveFilter
 
 AnyRequest = Request[Any, Any, Any]
@@ -114,7 +115,7 @@ async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDepen
     """Cancel; asking again changes nothing. A running job ends at its next step: watch its state."""
     job = await find_job(request, job_id)
     settled = await services.store.cancel(job.id)
-    services.ring(settled.ring)
+    services.ring([*settled.ring, *([WEBHOOKS_BELL] if job.webhook else [])])
     return job_view(settled.job, services)
 
 

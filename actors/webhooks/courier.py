@@ -109,7 +109,7 @@ class Courier:
 
     async def _deliver(self, due: Due) -> None:
         try:
-            tried = await self._try(due)
+            tried = await self._tried(due)
             _note(due, tried)
             disabled = await self._store.settle_delivery(due, tried, self._settings.disable_after_days * _DAY_S)
         except Exception as error:  # its lease runs out, and it is tried again
@@ -121,6 +121,14 @@ class Courier:
             _log.warning(
                 "endpoint disabled", action="webhooks.disabled", endpoint_id=str(disabled.id), reason=disabled.reason
             )
+
+    async def _tried(self, due: Due) -> Tried:
+        """What came of a try. One that breaks in here goes by the schedule too, or it would be made for ever."""
+        try:
+            return await self._try(due)
+        except Exception as error:
+            _log.exception("webhook not tried", action="webhooks.broken", delivery_id=str(due.id))
+            return Tried(delivered=False, error=f"not sent: {type(error).__name__}", retry_in_s=pause_s(due.tries))
 
     async def _try(self, due: Due) -> Tried:
         if due.url is None or (due.payload is None and due.job is None and due.type != EventType.TEST):

@@ -53,6 +53,8 @@ class Sender:
             raise SendError(f"no answer within {self._timeout_s:g} s") from error
         except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
             raise SendError(_reason(error)) from error
+        except Exception as error:  # names that can't be written in DNS, and whatever else a client can think of
+            raise SendError(f"no answer: {type(error).__name__}") from error
 
     async def _post(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         target = self._rules.check_url(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import ip_address
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from actors.webhooks.sending import Sender, SendError
 from jobstore.webhooks.addresses import Address, AddressRules, RefusedAddressError
 from safelight.config import WebhookSettings
-from tests.webhooks.receiver import Receiver
+from tests.webhooks.receiver import Receiver, certificate, receiver
 
 REFUSED = [
     "https://127.0.0.1/", "https://127.8.8.8/", "https://[::1]/", "https://169.254.169.254/latest/meta-data",
@@ -114,6 +115,33 @@ async def test_the_address_that_was_looked_at_is_the_one_connected_to(hook: Rece
         await sender.post(f"http://rebinding.example:{port}/x", {}, b"{}")
     assert len(hook.received) == 1
     await sender.close()
+
+
+async def test_names_that_nobody_has_are_no_answer() -> None:
+    """By the system's own resolver: one that can't be written in DNS, and one that leads nowhere."""
+    sender = Sender(WebhookSettings())
+    for host in ("a" * 64 + ".example", "nowhere.invalid"):
+        with pytest.raises(SendError, match="no answer"):
+            await sender.post(f"https://{host}/", {}, b"{}")
+    await sender.close()
+
+
+async def test_tls_goes_by_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate is the name's, whatever address was looked at; another name's, or a stranger's, is refused."""
+    with receiver(certificate=certificate(tmp_path, "hooks.example")) as here:
+        port = httpx.URL(here.url).port
+        settings = WebhookSettings(allow_networks=("127.0.0.1",))
+        stranger = Sender(settings, Names(["127.0.0.1"]))
+        with pytest.raises(SendError, match="certificate verify failed"):
+            await stranger.post(f"https://hooks.example:{port}/", {}, b"{}")
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
+        known = Sender(settings, Names(["127.0.0.1"]))
+        assert (await known.post(f"https://hooks.example:{port}/", {}, b"{}")).status == 204
+        with pytest.raises(SendError, match="certificate verify failed"):
+            await known.post(f"https://other.example:{port}/", {}, b"{}")
+        for sender in (stranger, known):
+            await sender.close()
+        assert len(here.received) == 1
 
 
 async def test_no_proxy_of_the_environment_is_asked(hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
