@@ -12,9 +12,10 @@ from decimal import Decimal
 from uuid import UUID
 
 import psycopg
+from msgspec.structs import replace
 
 from jobstore.ids import uuid7
-from jobstore.job import CacheOutcome, Job, JobError
+from jobstore.job import CacheOutcome, Job, JobError, Route
 from jobstore.ledger import Balance, Spent
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobFilter, JobStore, Lease
@@ -63,11 +64,25 @@ async def _live(url: str, number: int) -> None:
 async def _submit(store: JobStore, chance: random.Random) -> None:
     fingerprint = f"f{chance.randrange(6)}" if chance.random() < 0.7 else None
     late = -10.0 if chance.random() < 0.1 else None
-    job = await store.submit(
-        new_job(fingerprint, price=chance.choice(PRICES), key_id=chance.choice(KEYS), deadline_s=late)
-    )
+    new = new_job(fingerprint, price=chance.choice(PRICES), key_id=chance.choice(KEYS), deadline_s=late)
+    if chance.random() < 0.4:
+        new = replace(new, fallbacks=(_route(f"f{chance.randrange(6)}", chance.choice(PRICES)),))
+    job = await store.submit(new)
     if chance.random() < 0.2:
         await store.cancel(job.id)
+
+
+def _route(fingerprint: str, price: Decimal) -> Route:
+    """To a picture that others ask for by themselves."""
+    new = new_job(fingerprint, model="other")
+    return Route(
+        request=new.request,
+        lane=new.lane,
+        batch_key=new.batch_key,
+        fingerprint=fingerprint,
+        seedless_fingerprint=new.seedless_fingerprint,
+        price=price,
+    )
 
 
 async def _settle(store: JobStore, lease: Lease, chance: random.Random) -> None:
