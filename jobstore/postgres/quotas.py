@@ -43,11 +43,13 @@ INSERT INTO quota ({_COLUMNS}) VALUES
      clock_timestamp())
 RETURNING {_COLUMNS}
 """
+# What unfinished jobs hold is let go of yet, however old it is.
 _PURGE = """
 DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (
-    SELECT quota_id, starts_at FROM quota_slice
-    WHERE held = 0 AND starts_at > '1970-01-01' AND starts_at < statement_timestamp() - interval '800 days'
-    LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    SELECT slice.quota_id, slice.starts_at
+    FROM unnest(%(ids)s::uuid[], %(since)s::timestamptz[]) AS counted (quota_id, since)
+    JOIN quota_slice AS slice ON slice.quota_id = counted.quota_id AND slice.starts_at < counted.since
+    WHERE held = 0 LIMIT %(limit)s FOR UPDATE OF slice SKIP LOCKED
 )
 """
 
@@ -108,9 +110,12 @@ async def statuses(connection: Connection, owners: Sequence[Owner] | None) -> tu
     return tuple(status_of(quota, found.get(quota.id, ()), now) for quota in quotas)
 
 
-async def purge(connection: Connection, limit: int) -> int:
-    """Delete slices that no window looks back to; how many."""
-    return (await connection.execute(_PURGE, {"limit": limit})).rowcount
+async def purge(connection: Connection, limit: int) -> None:
+    """Delete slices that no window looks back to."""
+    quotas = [_to_quota(row) for row in await every(connection, f"SELECT {_COLUMNS} FROM quota", {})]
+    now: datetime = (await sole(connection, "SELECT clock_timestamp() AS now", {}))["now"]
+    since = [counted_since(quota, now) for quota in quotas]
+    await connection.execute(_PURGE, {"ids": [quota.id for quota in quotas], "since": since, "limit": limit})
 
 
 def _to_quota(row: Row) -> Quota:

@@ -193,6 +193,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
         parts = [await self._on(lambda c: retention.archive(c, limit, ages))]
         parts += [await self._purge_kind(kind, age_s, limit) for kind, age_s in retention.ages_of(ages)]
         parts += [await self._on(lambda c: retention.purge_rest(c, limit))]
+        await self._on(lambda c: quotas.purge(c, limit))
         return Purged(**{name: sum(getattr(part, name) for part in parts) for name in Purged.__struct_fields__})
 
     async def _purge_kind(self, kind: str, age_s: float, limit: int) -> Purged:

@@ -16,7 +16,6 @@ from jobstore.rules.rows import Row, trimmed
 from jobstore.sqlite.database import Database, micros, now
 
 _SAME = ("owner_kind", "owner", "kind", "currency", "period", "rolling")
-_OLD_US = 800 * 86_400 * 1_000_000
 
 
 async def lock(database: Database, owners: Sequence[Owner]) -> list[Quota]:
@@ -93,12 +92,15 @@ async def statuses(database: Database, owners: Sequence[Owner] | None) -> tuple[
 
 
 async def purge(database: Database, limit: int) -> None:
-    """Delete slices that no window looks back to."""
-    await database.execute(
-        "DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (SELECT quota_id, starts_at FROM quota_slice "
-        "WHERE CAST(held AS REAL) = 0 AND starts_at > 0 AND starts_at < :before LIMIT :limit)",
-        {"before": now() - _OLD_US, "limit": limit},
-    )
+    """Delete slices that no window looks back to, but for those that unfinished jobs hold something of."""
+    instant = datetime.fromtimestamp(now() / 1e6, UTC)
+    for row in await database.every("SELECT * FROM quota", {}):
+        since = micros(counted_since(_to_quota(row), instant))
+        await database.execute(
+            "DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (SELECT quota_id, starts_at FROM quota_slice "
+            "WHERE quota_id = :id AND starts_at < :since AND CAST(held AS REAL) = 0 LIMIT :limit)",
+            {"id": row["id"], "since": since, "limit": limit},
+        )
 
 
 def _to_quota(row: Row) -> Quota:

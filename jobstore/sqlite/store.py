@@ -171,6 +171,7 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
         return await self._read(lambda d: reads.usage(d, job_id))
 
     async def purge(self, ages: Ages, limit: int = 1000) -> Purged:
+        await self._write(lambda d: quotas.purge(d, limit))
         return await self._write(lambda d: retention.purge(d, ages, limit))
 
     async def doomed(self, limit: int = 1000) -> tuple[str, ...]:

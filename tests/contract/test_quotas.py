@@ -14,6 +14,7 @@ from jobstore.ids import uuid7
 from jobstore.job import Job, JobError, JobState, NewJob, Replay
 from jobstore.protocol import Finish, JobStore, RedriveFilter
 from jobstore.quotas import QuotaStatus
+from jobstore.retention import Ages
 from tests.contract.making import (
     NOTHING,
     claimed,
@@ -224,6 +225,22 @@ async def test_dead_letters_come_back_as_far_as_there_is_room(store: JobStore) -
         await store.fail(held.token, JobError(code="render_failed", message="x"))
     await store.retry(left.id)
     assert await standing(store) == [(DIME, NOTHING), (NOTHING, Decimal(4))]
+
+
+async def test_windows_that_are_over_are_forgotten(store: JobStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for what unfinished jobs hold in them: that is let go of when they end."""
+    await store.create_quota(new_quota(most=1, period="1d"))
+    await store.create_quota(new_quota(most=9, kind="requests", period="1d"))
+    held = await store.submit(job())
+    await store.purge(Ages())
+    assert await standing(store) == [(DIME, NOTHING), (NOTHING, Decimal(1))]
+    with monkeypatch.context() as later:
+        for room in ("postgres", "sqlite"):
+            later.setattr(f"jobstore.{room}.quotas.counted_since", lambda quota, now: now)
+        await store.purge(Ages())
+    assert await standing(store) == [(DIME, NOTHING), (NOTHING, NOTHING)]
+    await store.cancel(held.id)
+    assert await standing(store) == [(NOTHING, NOTHING), (NOTHING, NOTHING)]
 
 
 @pytest.mark.parametrize("joined", [False, True])
