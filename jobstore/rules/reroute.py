@@ -14,6 +14,9 @@ from jobstore.protocol import Swept
 from jobstore.rules.moves import Columns, detach, followers_of, tell, write
 from jobstore.rules.rows import NOW, Row, Rows
 
+LOOKED_AT = 2000
+"""Of so many queued jobs at a time a sweep looks whether they are stuck."""
+
 Choice = Callable[[Row], tuple[Route, ...]]
 """The routes that a job may take now, the one that it takes first."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from jobstore.rules.reroute import LOOKED_AT
 from jobstore.rules.rows import Row
 from jobstore.sqlite.database import Database, now
 
@@ -13,10 +14,15 @@ SELECT DISTINCT lane.value AS lane FROM worker, json_each(worker.lanes) AS lane
 WHERE seen_at >= :now - 1e6 * lease_s AND lane.value NOT IN (SELECT name FROM lane WHERE paused_at IS NOT NULL)
 """
 # A job's newest event tells since when it waits where it is.
-_STUCK = """
+# Only those that nobody rang for longest are looked at: as bells are rung again, all have their turn.
+_STUCK = f"""
 SELECT * FROM job
-WHERE state = 'queued' AND leader_id IS NULL AND fallbacks <> '[]'
-AND lane NOT IN (SELECT name FROM lane WHERE paused_at IS NOT NULL)
+WHERE id IN (
+    SELECT id FROM job
+    WHERE state = 'queued' AND leader_id IS NULL AND lane NOT IN (SELECT name FROM lane WHERE paused_at IS NOT NULL)
+    ORDER BY rung_at LIMIT {LOOKED_AT}
+)
+AND fallbacks <> '[]'
 AND created_at <= :now - 1e6 * json_extract(fallbacks, '$[0].wait_s')
 AND EXISTS (
     SELECT 1 FROM json_each(job.fallbacks) AS route
