@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+from base64 import b64decode
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
@@ -62,6 +63,26 @@ def test_the_picture_matches_its_prompt(server: Server) -> None:
     assert len(blue) > 100
     assert sum(red) / len(red) + 10 < sum(blue) / len(blue)
     assert min(pixel(image, 2, 2)) > 200
+
+
+def test_a_part_of_a_picture_is_edited_over_openais_endpoint(server: Server) -> None:
+    """Where the mask is transparent the prompt counts, and the rest stays."""
+    asked = {"prompt": "a red circle left of a blue square on a white background", "seed": 7, "steps": 16}
+    made = server.http.post("/v1/images/generations", json=asked).raise_for_status().json()
+    mask = Image.new("RGBA", (128, 128), "black")
+    mask.paste((0, 0, 0, 0), (0, 0, 64, 128))
+    stream = BytesIO()
+    mask.save(stream, "PNG")
+    edited = server.http.post(
+        "/v1/images/edits",
+        files={"image": ("a.png", decoded(made), "image/png"), "mask": ("m.png", stream.getvalue(), "image/png")},
+        data={"prompt": "a green star left of a blue square on a white background", "seed": "3", "steps": "16"},
+    )
+    assert edited.status_code == 200, edited.text
+    image = Image.open(BytesIO(decoded(edited.json()))).convert("RGB")
+    assert not [place for place in every_pixel(image) if is_red(pixel(image, *place))]
+    assert len([place for place in every_pixel(image) if is_green(pixel(image, *place))]) > 100
+    assert len([place for place in every_pixel(image) if is_blue(pixel(image, *place))]) > 400
 
 
 def test_a_repeat_is_answered_from_the_cache_and_another_seed_is_rendered(server: Server) -> None:
@@ -156,6 +177,11 @@ def test_twenty_queued_and_one_running_survive_kill_9(place: Path) -> None:
     assert leftovers(str(place)) == []
 
 
+def decoded(answer: dict[str, Any]) -> bytes:
+    """The file of an answer's picture."""
+    return b64decode(answer["data"][0]["b64_json"], validate=True)
+
+
 def images(job: dict[str, Any]) -> list[str]:
     """The digests of a job's pictures."""
     return [image["sha256"] for image in job["images"]]
@@ -176,6 +202,11 @@ def pixel(image: Image.Image, x: int, y: int) -> tuple[int, int, int]:
 def is_red(rgb: tuple[int, int, int]) -> bool:
     """Red enough for a person."""
     return rgb[0] > 150 and rgb[1] < 110 and rgb[2] < 110
+
+
+def is_green(rgb: tuple[int, int, int]) -> bool:
+    """Green enough for a person."""
+    return rgb[1] > 110 and rgb[0] < 110 and rgb[2] < 110
 
 
 def is_blue(rgb: tuple[int, int, int]) -> bool:
