@@ -36,6 +36,16 @@ class Receiver:
         self.received: list[Received] = []
         self.url = ""
         self._arrived = threading.Condition()
+        self._open = threading.Event()
+        self._open.set()
+
+    def hold(self) -> None:
+        """Answer nothing from now on."""
+        self._open.clear()
+
+    def let_go(self) -> None:
+        """Answer again."""
+        self._open.set()
 
     def note(self, received: Received) -> tuple[int, dict[str, str]]:
         """Keep a request; what to answer."""
@@ -43,6 +53,7 @@ class Receiver:
             self.received.append(received)
             answer = self.answers.pop(0) if self.answers else 204
             self._arrived.notify_all()
+        self._open.wait(LIMIT_S)
         return answer if isinstance(answer, tuple) else (answer, {})
 
     def wait(self, count: int = 1) -> list[Received]:
