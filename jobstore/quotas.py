@@ -59,10 +59,11 @@ class Quota(Struct, frozen=True, kw_only=True):
     def label(self) -> str:
         """In words, e.g. ``10 USD a 1M for the team ads``."""
         amount = f"{self.most:f}".rstrip("0").rstrip(".") if "." in f"{self.most:f}" else f"{self.most:f}"
+        many = "" if self.most == 1 else "s"
         what = {
             QuotaKind.SPEND: f"{amount} {self.currency}",
-            QuotaKind.REQUESTS: f"{amount} submits",
-            QuotaKind.CONCURRENCY: f"{amount} jobs at once",
+            QuotaKind.REQUESTS: f"{amount} submit{many}",
+            QuotaKind.CONCURRENCY: f"{amount} job{many} at once",
         }[self.kind]
         window = "" if self.period == "total" else f" {'in any' if self.rolling else 'a'} {self.period}"
         whose = "this key" if self.owner_kind == "key" else f"the {self.owner_kind} {self.owner}"

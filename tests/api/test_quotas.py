@@ -140,7 +140,7 @@ def test_too_many_jobs_at_once_are_a_429_until_one_ends(door: Door) -> None:
     response = door.submit("ann")
     assert_problem(response, 429)
     assert response.json()["error"]["code"] == "too_many_jobs"
-    assert "1 jobs at once for this key" in response.json()["detail"]
+    assert "1 job at once for this key" in response.json()["detail"]
     assert (response.headers["retry-after"], response.headers["x-should-retry"]) == ("2", "true")
     assert response.headers["ratelimit-policy"] == '"key-concurrency-total";q=1;qu="jobs"'
     assert door.submit("abe").status_code == 202
