@@ -13,14 +13,14 @@ from psycopg.errors import UniqueViolation
 
 from jobstore.errors import QuotaNotFoundError, QuotaTakenError
 from jobstore.postgres.columns import Connection, every, one, sole
-from jobstore.quotas import Owner, Quota, QuotaStatus, Slice, counted_since
-from jobstore.rules.quotas import QuotaBooking, status_of
+from jobstore.quotas import EPOCH, Owner, Quota, QuotaStatus, Slice, counted_since
+from jobstore.rules.quotas import QuotaBooking, status_of, summed
 from jobstore.rules.rows import Row, trimmed
 
 _COLUMNS = "id, owner_kind, owner, kind, most, currency, period, rolling, zone, created_at"
 # Not FOR UPDATE: a slice's foreign key takes FOR KEY SHARE, and who settles must not wait for who submits.
 _LOCK = f"""
-SELECT {_COLUMNS} FROM quota
+SELECT {_COLUMNS}, clock_timestamp() AS now FROM quota
 WHERE (owner_kind, owner) IN (SELECT * FROM unnest(%(kinds)s::text[], %(owners)s::text[])) ORDER BY id FOR NO KEY UPDATE
 """
 _SLICES = """
@@ -30,7 +30,7 @@ ORDER BY quota_id, starts_at
 """
 _ADD = """
 INSERT INTO quota_slice AS slice (quota_id, starts_at, held, used)
-SELECT %(quota_id)s, %(starts_at)s, %(held)s, %(used)s
+SELECT * FROM unnest(%(quotas)s::uuid[], %(starts)s::timestamptz[], %(held)s::numeric[], %(used)s::numeric[])
 ON CONFLICT (quota_id, starts_at) DO UPDATE SET held = slice.held + EXCLUDED.held, used = slice.used + EXCLUDED.used
 """
 _SETTLE = """
@@ -54,10 +54,12 @@ DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (
 """
 
 
-async def lock(connection: Connection, owners: Sequence[Owner]) -> list[Quota]:
-    """The owners' quotas, locked in the order of their ids."""
+async def lock(connection: Connection, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:
+    """The owners' quotas, locked in the order of their ids; and the store's clock where there are any."""
     arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
-    return [_to_quota(row) for row in await every(connection, _LOCK, arguments)]
+    rows = await every(connection, _LOCK, arguments)
+    now = max((row.pop("now") for row in rows), default=EPOCH)
+    return [_to_quota(row) for row in rows], now
 
 
 async def slices(connection: Connection, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
@@ -70,9 +72,26 @@ async def slices(connection: Connection, since: Mapping[UUID, datetime]) -> dict
 
 async def book(connection: Connection, bookings: Iterable[QuotaBooking]) -> None:
     """Change slices, in an order that all transactions keep. One of a quota that is gone is passed over."""
-    for booking in sorted(bookings, key=lambda booking: (booking.quota_id, booking.starts_at)):
-        adds = booking.held >= 0 and booking.used >= 0
-        await connection.execute(_ADD if adds else _SETTLE, dataclasses.asdict(booking))
+    ordered = summed(bookings)
+    if ordered and all(booking.held >= 0 and booking.used >= 0 for booking in ordered):
+        await _add(connection, ordered)
+        return
+    for booking in ordered:
+        if booking.held >= 0 and booking.used >= 0:
+            await _add(connection, [booking])
+        else:
+            await connection.execute(_SETTLE, dataclasses.asdict(booking))
+
+
+async def _add(connection: Connection, bookings: Sequence[QuotaBooking]) -> None:
+    """In one statement."""
+    arguments = {
+        "quotas": [booking.quota_id for booking in bookings],
+        "starts": [booking.starts_at for booking in bookings],
+        "held": [booking.held for booking in bookings],
+        "used": [booking.used for booking in bookings],
+    }
+    await connection.execute(_ADD, arguments)
 
 
 async def add(connection: Connection, quota: Quota) -> Quota:

@@ -227,7 +227,7 @@ class PostgresRows:
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings
 
-    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
+    async def lock_quotas(self, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:
         return await quotas.lock(self.connection, owners)
 
     async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:

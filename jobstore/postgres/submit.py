@@ -99,16 +99,20 @@ async def _admit(
     rows: PostgresRows, jobs: Sequence[NewJob]
 ) -> tuple[list[tuple[NewJob, list[Entry]]], dict[UUID, QuotaExceededError]]:
     """Those that their quotas let in, and where they are booked; and why the others are not."""
-    owners = {new.id: owners_of(new.key_id, new.team, new.customer) for new in jobs}
+    owners = {whose: owners_of(*whose) for whose in {_whose(new) for new in jobs}}
     gate = await admission(rows, sorted({owner for each in owners.values() for owner in each}))
     admitted, refused = [], {}
     for new in jobs:
         try:
-            admitted.append((new, gate.admit(new, owners[new.id], waits=True)))
+            admitted.append((new, gate.admit(new, owners[_whose(new)], waits=True)))
         except QuotaExceededError as error:
             refused[new.id] = error
     rows.book_quotas(gate.bookings)
     return admitted, refused
+
+
+def _whose(new: NewJob) -> tuple[UUID | None, str | None, str | None]:
+    return new.key_id, new.team, new.customer
 
 
 async def _forget_replays(rows: PostgresRows, jobs: Sequence[NewJob]) -> None:

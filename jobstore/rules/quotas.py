@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -39,7 +40,7 @@ class QuotaBooking:
     used: Decimal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """A slice of a quota that a job is booked in; a job's row keeps it as JSON."""
 
@@ -53,7 +54,7 @@ class Entry:
         starts_at = datetime.fromisoformat(kept["starts_at"])
         return cls(UUID(kept["quota_id"]), starts_at, QuotaKind(kept["kind"]))
 
-    @property
+    @cached_property
     def kept(self) -> dict[str, str]:
         """As the row keeps it."""
         return {"quota_id": str(self.quota_id), "starts_at": self.starts_at.isoformat(), "kind": self.kind.value}
@@ -191,6 +192,18 @@ def changes(before: Row, after: Row) -> list[QuotaBooking]:
     return [QuotaBooking(*place, *amounts) for place, amounts in sums.items() if any(amounts)]
 
 
+def summed(bookings: Iterable[QuotaBooking]) -> list[QuotaBooking]:
+    """One booking for each slice, in the order of their quotas and times."""
+    sums: dict[tuple[UUID, datetime], QuotaBooking] = {}
+    for booking in bookings:
+        place = (booking.quota_id, booking.starts_at)
+        known = sums.get(place)
+        sums[place] = (
+            booking if known is None else QuotaBooking(*place, known.held + booking.held, known.used + booking.used)
+        )
+    return [sums[place] for place in sorted(sums)]
+
+
 def _taken_by(row: Row, entry: Entry) -> tuple[Decimal, Decimal]:
     """What a job holds and has used up of a slice, as its row stands. Submits are counted once, when they come."""
     unfinished = not JobState(row["state"]).terminal
@@ -207,8 +220,11 @@ class QuotaRows(Protocol):
     async def now(self) -> datetime:
         """The store's clock."""
 
-    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
-        """The quotas of these owners, locked in the order of their ids against all others that would add to them."""
+    async def lock_quotas(self, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:
+        """The quotas of these owners, locked in the order of their ids against all others that would add to them.
+
+        And the store's clock, be it from before the locks were had.
+        """
 
     async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
         """The slices of each quota from an instant on."""
@@ -219,8 +235,7 @@ class QuotaRows(Protocol):
 
 async def admission(rows: QuotaRows, owners: Sequence[Owner]) -> Admission:
     """An admission for jobs of these owners. To be asked for before any job is locked."""
-    quotas = await rows.lock_quotas(owners) if owners else []
+    quotas, now = await rows.lock_quotas(owners) if owners else ([], EPOCH)
     if not quotas:
-        return Admission((), {}, EPOCH)
-    now = await rows.now()
+        return Admission((), {}, now)
     return Admission(quotas, await rows.slices({quota.id: counted_since(quota, now) for quota in quotas}), now)

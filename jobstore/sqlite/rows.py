@@ -190,8 +190,8 @@ class SqliteRows:
     def book(self, bookings: Sequence[Booking]) -> None:
         self._bookings += bookings
 
-    async def lock_quotas(self, owners: Sequence[Owner]) -> list[Quota]:
-        return await quotas.lock(self.database, owners)
+    async def lock_quotas(self, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:
+        return await quotas.lock(self.database, owners), await self.now()
 
     async def slices(self, since: Mapping[UUID, datetime]) -> dict[UUID, list[Slice]]:
         return await quotas.slices(self.database, since)

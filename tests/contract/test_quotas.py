@@ -265,3 +265,14 @@ def test_a_status_says_what_is_left() -> None:
     assert QuotaStatus(quota=quota, held=DIME, used=DIME, ends_at=None).left == Decimal("0.8")
     assert QuotaStatus(quota=quota, held=DIME, used=Decimal(1), ends_at=None).left == 0
     assert quota.label == "1 USD for the team ads"
+
+
+async def test_many_dead_letters_come_back_at_once(store: JobStore) -> None:
+    """All in one slice of one quota."""
+    await store.create_quota(new_quota(most=1))
+    worker = new_worker()
+    for _ in range(3):
+        await store.submit(job())
+        await failed(store, worker)
+    assert len((await store.redrive(RedriveFilter())).job_ids) == 3
+    assert await standing(store) == [(Decimal("0.3"), NOTHING)]
