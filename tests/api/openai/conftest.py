@@ -42,6 +42,7 @@ def studio(emptied_database: str) -> Iterator[Site]:
         home = Path(folder)
         outputs = open_outputs((home / "outputs").as_uri())
         with Site(emptied_database, outputs, gallery(home)).serve() as site:
+            site.services.tail._poll_s = 0.02  # dozens of tests wait for a job each
             httpx.get(f"{site.url}/livez", timeout=20).raise_for_status()  # it serves once it has started
             yield site
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -31,19 +32,21 @@ def installed() -> Path:
 
 
 def _install(draft: Path, folder: Path) -> None:
+    whole = draft / "whole"
+    whole.mkdir()
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(HERE / name, draft)
+        shutil.copy(HERE / name, whole)
     done = subprocess.run(
         ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-        cwd=draft,
+        cwd=whole,
         capture_output=True,
         text=True,
         timeout=INSTALL_LIMIT_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    if not folder.is_dir():  # else another process was faster
-        shutil.copytree(draft, folder, symlinks=True)
+    with suppress(OSError):  # another process was faster
+        whole.rename(folder)
 
 
 def speak(script: str, *arguments: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import UUID
 
 from PIL import Image
@@ -14,6 +16,15 @@ from jobstore.protocol import Lease
 from tests.api.site import LIMIT_S, Driver, Site
 
 PAUSE_S = 0.02
+
+
+def until(probe: Callable[[], Any]) -> Any:
+    """The first truthy answer."""
+    end = time.monotonic() + LIMIT_S
+    while not (answer := probe()):
+        assert time.monotonic() < end
+        time.sleep(PAUSE_S)
+    return answer
 
 
 class Painter(Driver):
@@ -36,6 +47,10 @@ class Painter(Driver):
             yield
         finally:
             self._rests = False
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self._rests = False
 
     @contextmanager
     def painting(self) -> Iterator[Painter]:

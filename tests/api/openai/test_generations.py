@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import io
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
 
-from tests.api.openai.painter import Painter
+from tests.api.openai.painter import Painter, until
 from tests.api.site import Site
 
 PATH = "/v1/images/generations"
@@ -187,6 +188,20 @@ def test_a_repeat_under_its_key_gets_the_same_answer(client: httpx.Client, paint
     assert painter.painted(first.json()["safelight"]["job_id"]) == 1
     other = client.post(PATH, json={**body, "response_format": "url"}, headers=headers)
     assert (other.status_code, other.json()["error"]["code"]) == (422, "idempotency_key_reused")
+
+
+def test_duplicates_in_flight_share_one_render(client: httpx.Client, painter: Painter) -> None:
+    """The second waits for the first one's job: no conflict, and the same answer."""
+    headers = {"Idempotency-Key": "at-once"}
+    body = {"prompt": "at once", "cache": "off"}
+    with painter.resting(), ThreadPoolExecutor(4) as threads:
+        calls = [threads.submit(client.post, PATH, json=body, headers=headers) for _ in range(4)]
+        until(lambda: client.get("/v1/jobs", params={"limit": 1}).json()["data"][0]["request"]["prompt"] == "at once")
+        painter.resume()
+        answers = [call.result() for call in calls]
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["safelight"]["job_id"] for answer in answers}) == 1
+    assert painter.painted(answers[0].json()["safelight"]["job_id"]) == 1
 
 
 def test_an_sdks_retry_without_a_key_joins_the_first_try(client: httpx.Client, painter: Painter) -> None:

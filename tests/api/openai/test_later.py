@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
 from jobstore.outputs import Outputs
-from tests.api.openai.painter import Painter
-from tests.api.site import LIMIT_S, SETTINGS, Driver, Site, with_server
+from tests.api.openai.painter import Painter, until
+from tests.api.site import SETTINGS, Driver, Site, with_server
 
 PATH = "/v1/images/generations"
 LATER = "/v1/async/images/generations"
 BODY = {"prompt": "a red circle", "cache": "off"}
-
-
-def until(probe: Callable[[], Any]) -> Any:
-    """The first truthy answer."""
-    end = time.monotonic() + LIMIT_S
-    while not (answer := probe()):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    return answer
 
 
 @pytest.fixture

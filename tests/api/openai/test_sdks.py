@@ -136,8 +136,9 @@ async def test_asyncio(later: openai.AsyncOpenAI) -> None:
     assert edited.data and decoded(edited.data[0].b64_json)
 
 
-def test_litellm(studio: Site, painter: Painter) -> None:
+def test_litellm(studio: Site, painter: Painter, monkeypatch: pytest.MonkeyPatch) -> None:
     """Through its own OpenAI provider, as its proxy would."""
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # it would fetch a newer one
     litellm = pytest.importorskip("litellm")
     answer = litellm.image_generation(
         model="openai/gpt-image-1",

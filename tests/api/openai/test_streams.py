@@ -13,9 +13,8 @@ import pytest
 from httpx_sse import EventSource, ServerSentEvent
 from PIL import Image
 
-from tests.api.openai.painter import Painter
+from tests.api.openai.painter import Painter, until
 from tests.api.openai.test_edits import file, halves
-from tests.api.openai.test_later import until
 from tests.api.site import Site
 
 PATH = "/v1/images/generations"
