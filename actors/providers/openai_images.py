@@ -6,6 +6,7 @@ import asyncio
 import base64
 import binascii
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ from safelight.config import ProviderSettings
 _WAIT_S = 30  # how long a provider that knows ``Prefer`` holds its answer back; proxies cut off after 60
 _MEGABYTE = 1_000_000
 _REST_BYTES = 1_000_000  # of an answer, beside its pictures
-_SILENCES = 5  # polls in a row without an answer, after which the provider counts as gone
+_SILENCE_S = 30.0  # without an answer to a poll, after which the provider counts as gone
+_AWAY = (429, 502, 503, 504)
 # These always answer in base64, and refuse to be told so.
 _ALWAYS_BASE64 = ("gpt-image", "chatgpt-image")
 
@@ -67,21 +69,23 @@ class OpenAIImages:
         return answer
 
     async def _polled(self, poll: Poll, answer: Answer, most: int) -> Answer:
-        polls = silences = 0
+        """The first answer that isn't 202. Whoever starts anew, or stands behind a proxy that does, is waited for."""
+        heard_at, polls, pause_s = time.monotonic(), 0, poll_pause(answer.headers, 0)
         while answer.status == 202:
-            await asyncio.sleep(poll_pause(answer.headers, polls))
+            await asyncio.sleep(pause_s)
+            silent = time.monotonic() - heard_at > _SILENCE_S
             polls += 1
             try:
                 found = await self._http.send("GET", poll.url, most, headers=poll.headers)
             except ProviderUnreachableError:
-                silences += 1
-                if silences == _SILENCES:
+                if silent:
                     raise
+                pause_s = poll_pause({}, 0)
                 continue
-            if found.status in (429, 502, 503) and silences < _SILENCES:  # it, or its proxy, starts anew
-                silences += 1
+            if found.status in _AWAY and not silent:
+                pause_s = poll_pause(found.headers, 0)
                 continue
-            answer, silences = found, 0
+            answer, heard_at, pause_s = found, time.monotonic(), poll_pause(found.headers, polls)
         return answer
 
     def _body(self, order: Order) -> dict[str, Any]:

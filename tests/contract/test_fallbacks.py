@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from jobstore.errors import QuotaExceededError
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobError, JobState, NewJob, Route
 from jobstore.ledger import Balance, Spent
 from jobstore.protocol import JobStore, Lease, Worker
-from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_worker, result, sweep
+from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_quota, new_worker, result, sweep
 
 DEAR = Decimal("0.05")
 OTHER = "remote"
@@ -261,6 +262,25 @@ async def test_a_job_that_was_sent_on_stands_at_the_end_of_the_lane(store: JobSt
     assert (await store.get(sent.id)).state is JobState.FAILED
     again = (await store.retry(sent.id)).job
     assert (again.state, again.lane, again.reserved) == (JobState.QUEUED, OTHER, DEAR)
+
+
+async def test_a_budget_holds_the_dearest_route(store: JobStore) -> None:
+    """From the submit on; what was rendered is spent, whoever rendered it."""
+    await store.create_quota(new_quota(most=DEAR))
+    new = msgspec.structs.replace(with_routes(route(price=NOTHING), route("c", "lane-c")), team="ads")
+    job = await store.submit(new)
+    held = [(status.held, status.used) for status in await store.quotas()]
+    assert held == [(DEAR, NOTHING)]
+    with pytest.raises(QuotaExceededError):
+        await store.submit(msgspec.structs.replace(new_job(), team="ads"))
+    await fail(store, await claimed(store, new_worker()))
+    assert [(status.held, status.used) for status in await store.quotas()] == held
+    lanes = (OTHER, "lane-c")
+    await fail(store, await claimed(store, new_worker(*lanes), lanes))
+    lease = await claimed(store, new_worker(*lanes), lanes)
+    await store.finish(lease.token, result(lease))
+    assert (await store.get(job.id)).charged == DEAR
+    assert [(status.held, status.used) for status in await store.quotas()] == [(NOTHING, DEAR)]
 
 
 async def test_warnings_of_the_submit_stay(store: JobStore) -> None:
