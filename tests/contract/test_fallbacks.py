@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 from typing import Any
 
@@ -234,6 +235,19 @@ async def test_a_route_that_nobody_serves_is_passed_over(store: JobStore) -> Non
     assert (await sweep(store)).fallbacks == ("lane_full",)
     sent = await store.get(job.id)
     assert (sent.lane, sent.fallbacks) == ("far", ())
+
+
+async def test_sweepers_send_each_job_on_once(stores: tuple[JobStore, ...]) -> None:
+    """However many look at once; the next route has a patience of its own."""
+    ways = (route("b", "lane-b", wait_s=0.0), route("c", "lane-c", wait_s=3600.0))
+    jobs = [await stores[0].submit(with_routes(*ways)) for _ in range(40)]
+    await alive(stores[0], "lane-b", "lane-c")
+    swept = await asyncio.gather(*(sweep(store) for store in stores * 2))
+    assert sum(len(answer.fallbacks) for answer in swept) == len(jobs)
+    for job in jobs:
+        assert (await stores[0].get(job.id)).lane == "lane-b"
+        told = [event.data.get("reason") for event in await stores[0].events(job.id)]
+        assert told == [None, "fallback"]
 
 
 async def test_a_sweep_takes_those_along_that_joined(store: JobStore) -> None:
