@@ -110,8 +110,9 @@ def _note_render(parts: Parts, job: Job, name: str, result: RenderResult) -> Non
     if result.resumed_at:
         _log.info("render resumed", action="rendering.resumed", step=result.resumed_at, steps=job.request.steps)
     DEVICE_SECONDS.labels(name, result.device).inc(result.device_seconds)
-    STEPS.labels(name, result.device).inc(max(job.request.steps - result.resumed_at, 0) * job.request.n)
-    parts.paces.note(job.request, result.device, result.device_seconds, result.resumed_at)
+    begun_at = max(result.resumed_at, job.request.first_step)
+    STEPS.labels(name, result.device).inc(max(job.request.steps - begun_at, 0) * job.request.n)
+    parts.paces.note(job.request, result.device, result.device_seconds, begun_at)
 
 
 def _model_of(parts: Parts, job: Job) -> tuple[str, ModelSettings]:

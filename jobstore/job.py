@@ -128,6 +128,11 @@ class JobRequest(Struct, frozen=True, kw_only=True):
         return tuple(digest for digest in (self.image, self.mask) if digest is not None)
 
     @property
+    def first_step(self) -> int:
+        """The step that a render begins at: one that begins from a picture leaves out those before it."""
+        return 0 if self.strength is None else self.steps - int(self.steps * self.strength)
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         """One seed an image."""
         return tuple((self.seed + index) % SEED_LIMIT for index in range(self.n))

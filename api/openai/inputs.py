@@ -14,7 +14,7 @@ from jobstore.job import PictureFormat
 from jobstore.pictures import UnreadablePictureError, decode, encode
 from safelight.config import ModelSettings
 
-_MAX_PIXELS = 36_000_000  # what a telephone takes; unpacked it is 144 MB
+_MAX_PIXELS = 25_000_000  # twice what most telephones take; unpacked 100 MB
 _TRANSPARENT = 128  # below it a pixel of a mask is to change
 
 

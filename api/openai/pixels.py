@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _THREADS = 2
-_UPLOADS = 8  # whose bodies are held in memory at a time
+_UPLOADS = 4  # whose pictures are unpacked at a time
 
 
 class PixelWork:
