@@ -58,7 +58,8 @@ BODIES: list[tuple[dict[str, Any], str]] = [
     ({"adapters": ["ink", "ink"]}, "adapters names one twice"),
     *(({"previews": wrong}, _PREVIEWS) for wrong in ("yes", -1, 1001, 1.5)),
     ({"promt": "x"}, "there is no field 'promt'; did you mean 'prompt'?"),
-    ({"webhook": "x"}, "there is no field 'webhook'"),
+    ({"webhook": "x"}, "webhook: this URL is not called: it must be a URL with a host, and without a fragment"),
+    ({"webhook": {}}, "webhook must be a URL, or an object with url, events (types of job events) and secret"),
 ]
 
 QUERIES = [
