@@ -77,7 +77,7 @@ class AddressRules:
             self.check_address(address)
         elif _NUMBER.fullmatch(host.rpartition(".")[2]):
             raise RefusedAddressError("its host is an address in an unusual form")
-        elif not self._settings.allow_private and ("." not in host or _is_local(host)):
+        elif not (self._settings.allow_private or self._allowed) and ("." not in host or _is_local(host)):
             raise RefusedAddressError("its host is a name of local machines")
 
     def check_address(self, address: Address) -> None:

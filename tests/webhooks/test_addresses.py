@@ -67,6 +67,7 @@ def test_the_settings_open_what_they_name() -> None:
     named = AddressRules(WebhookSettings(allow_networks=("10.0.0.0/8", "169.254.1.1", "fd00::/8")))
     for url in ("https://10.1.2.3/", "https://169.254.1.1/", "https://[fd00::1]/", "https://[::ffff:10.0.0.1]/"):
         named.check_url(url)
+    named.check_url("https://hooks.internal/")  # its addresses are looked at when it is connected to
     with pytest.raises(RefusedAddressError):
         named.check_url("https://192.168.0.1/")
     with pytest.raises(ValueError, match="allow_networks"):
