@@ -95,6 +95,8 @@ def falling(database: str, outputs: Outputs) -> Iterator[Site]:
 def test_a_job_tells_which_model_rendered_it(falling: Site) -> None:
     """``model`` is who renders it now; the request tells who was asked, the events why, the cost what it is now."""
     with httpx.Client(base_url=falling.url, timeout=20) as http:
+        offered = {model["id"]: model for model in http.get("/v1/models").raise_for_status().json()["data"]}
+        assert offered["far"]["negative_prompt"] is False
         job = http.post("/v1/jobs", json={"prompt": "a cat", "model": "scenes"}).json()
         assert (job["model"], job["fallback_for"], job["cost"]["reserved"]) == ("scenes", None, "0.01")
         driver = Driver(falling)

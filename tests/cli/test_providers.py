@@ -68,6 +68,14 @@ def test_doctor_tells_of_a_secret_that_is_missing(tmp_path: Path) -> None:
     assert [check.status for check in check_providers(load(tmp_path), {"FAR_KEY": "k"})] == [Status.OK] * 2
 
 
+def test_doctor_tells_of_a_secret_in_the_clear(tmp_path: Path) -> None:
+    """Over http to another machine."""
+    file = tmp_path / "safelight.toml"
+    file.write_text(REMOTE.replace("127.0.0.1", "images.example.org"))
+    far, _ = check_providers(load_settings(file, {}), {"FAR_KEY": "k"})
+    assert (far.status, "in the clear" in far.detail) == (Status.WARN, True)
+
+
 def test_doctor_plans_no_memory_of_a_remote_model(tmp_path: Path) -> None:
     """There is none."""
     with pytest.raises(RefusedError, match="remote"):

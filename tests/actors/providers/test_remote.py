@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from PIL import Image
+from prometheus_client import REGISTRY
 
 from actors.bell import BrokerBell
 from actors.broker import make_broker
@@ -91,6 +92,11 @@ class Desk:
                 await asyncio.sleep(0.02)
 
 
+def counted(name: str, **labels: str) -> float:
+    """What a metric of this process stands at."""
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
 @pytest.fixture
 async def desk(store: PostgresStore, database: str, outputs: Outputs, service: Service) -> AsyncIterator[Desk]:
     """Two remote models of one service, in lanes of their own; no device."""
@@ -153,12 +159,16 @@ async def test_a_busy_provider_is_left_alone_for_as_long_as_it_says(desk: Desk, 
 async def test_a_provider_that_refuses_hands_the_job_on(desk: Desk, service: Service) -> None:
     """At once, to the next route, at its price."""
     service.replies = [Reply(401, refused("invalid_api_key"))]
+    before = counted("safelight_fallbacks_total", cause="provider_refused")
     await desk.start()
     done = await desk.wait(await desk.store.submit(desk.new("far", "further")))
     assert (done.state, done.request.model, done.charged) == (JobState.SUCCEEDED, "further", Decimal("0.07"))
     assert done.warnings == ("sent on from far to further: provider_refused",)
     assert [row.device for row in await desk.store.usage(done.id)] == ["provider:far", "provider:further"]
     assert [seen.body["model"] for seen in service.seen] == ["flux", "b"]
+    assert counted("safelight_fallbacks_total", cause="provider_refused") == before + 1
+    assert counted("safelight_provider_seconds_count", model="far", outcome="provider_refused") > 0
+    assert counted("safelight_provider_seconds_count", model="further", outcome="ok") > 0
 
 
 async def test_a_flagged_prompt_goes_nowhere(desk: Desk, service: Service) -> None:
