@@ -26,7 +26,7 @@ from safelight.config import ModelSettings, Settings
 
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)
 _START_LIMIT = timedelta(days=30)
-_RANDOM = random.SystemRandom()
+_RANDOM = random.Random()  # noqa: S311 - a seed is no secret
 _PREVIEWS = 5  # of a picture, about, where a submit asks for them and neither it nor the settings say how often
 _DRAWN_LIMIT = 2**32  # what other tools take, and all that torch's generator on the CPU uses of a seed
 

@@ -33,9 +33,7 @@ class UnreadablePictureError(JobStoreError):
     """The bytes are no PNG, JPEG or WebP picture, or one of too many pixels."""
 
 
-def encode(
-    image: Image.Image, format: PictureFormat, infotext: str | None = None, quality: int | None = None
-) -> bytes:
+def encode(image: Image.Image, format: PictureFormat, infotext: str | None = None, quality: int | None = None) -> bytes:
     """The file of a picture; without ``infotext`` it holds pixels and nothing else.
 
     ``quality`` is that of JPEG and WebP, 0 to 100; None is 95.
