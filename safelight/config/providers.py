@@ -32,7 +32,7 @@ class ProviderSettings(Base, frozen=True, kw_only=True):
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     max_concurrency: Annotated[int, Meta(ge=1, le=256)] = 4
     extra: bool = False
-    max_picture_mb: Annotated[int, Meta(ge=1, le=1024)] = 64
+    max_picture_mb: Annotated[int, Meta(ge=1, le=1024)] = 32
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
