@@ -40,6 +40,7 @@ class BrokerBell:
         self._rung = threading.Event()
         self._stopping = threading.Event()
         self._away = False
+        self._until = 0.0
         self._thread = threading.Thread(target=self._run, name="bell", daemon=True)
 
     def start(self) -> None:
@@ -48,6 +49,7 @@ class BrokerBell:
 
     def stop(self, timeout: float = 5.0) -> None:
         """Publish what waits, for at most ``timeout`` seconds, and end."""
+        self._until = time.monotonic() + timeout
         self._stopping.set()
         self._rung.set()
         if self._thread.ident is not None:
@@ -69,7 +71,6 @@ class BrokerBell:
 
     def _run(self) -> None:
         while self._awaited():
-            self._rung.clear()
             if not self._publish_all():
                 break
             if not self._stopping.is_set():
@@ -85,19 +86,26 @@ class BrokerBell:
         return True
 
     def _delivered(self, lane: str) -> bool:
-        """Publish, trying again until it works or is not wanted; False where the bell is stopped meanwhile."""
+        """Publish, trying again until it works; False where the bell is stopped and its time is up."""
         pause = _FIRST_PAUSE_S
         while not self._published(lane):
-            if self._stopping.wait(pause):
-                return False
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            if self._stopping.is_set():
+                if time.monotonic() >= self._until:
+                    return False
+                time.sleep(_FIRST_PAUSE_S)
+            elif not self._stopping.wait(pause):
+                pause = min(2 * pause, _LONGEST_PAUSE_S)
         return True
 
     def _awaited(self) -> bool:
         """True when somebody rang; False at the end. The connection is kept alive while there is nothing to ring."""
-        while not self._rung.wait(_IDLE_S):
-            self._keep_alive()
-        return bool(self._waiting) or not self._stopping.is_set()
+        while not self._waiting:
+            if self._stopping.is_set():
+                return False
+            if not self._rung.wait(_IDLE_S):
+                self._keep_alive()
+            self._rung.clear()
+        return True
 
     def _published(self, lane: str) -> bool:
         try:

@@ -66,15 +66,18 @@ async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
             _require(key, scope)
 
 
-async def may_stay(connection: Connection) -> bool:
-    """True while a request that was let in once, a stream, would be let in again. As fresh as the key ring is."""
+async def may_stay(connection: Connection, job: Job) -> bool:
+    """True while a request that was let in once, a stream of a job, would be let in again.
+
+    As fresh as the key ring is.
+    """
     services: Services = connection.app.state.services
     secret = _secret(connection)
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
     scope = _scope_of(connection.route_handler)
-    return key is not None and (scope is None or key.allows(scope))
+    return key is not None and (scope is None or key.allows(scope)) and (key.admin or job.key_id == key.id)
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:

@@ -57,7 +57,7 @@ async def watch_job(
         return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
     if services.tail.full:
         raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
-    stream = JobStream(services, job, after, lambda: may_stay(request))
+    stream = JobStream(services, job, after, lambda: may_stay(request, job))
     return Stream(stream.frames(), media_type="text/event-stream", headers=_HEADERS)
 
 

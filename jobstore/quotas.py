@@ -123,7 +123,7 @@ def check_window(kind: QuotaKind, period: str, zone: str, *, rolling: bool) -> N
 @lru_cache(maxsize=1)
 def zones() -> frozenset[str]:
     """The names of all time zones."""
-    return frozenset(available_timezones())
+    return frozenset(available_timezones() - {"localtime", "Factory"})  # those are each machine's own
 
 
 def slice_start(quota: Quota, at: datetime) -> datetime:

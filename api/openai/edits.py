@@ -88,7 +88,9 @@ def _able_model(asked: EditRequest, request: AnyRequest, settings: Settings) -> 
     name = asked.model if asked.model is not None else settings.default_model or ""
     found = settings.find_model(name)
     if found is None:
-        offer = ", ".join(own for own, model in settings.models.items() if model.takes_images)
+        key = viewer(request)
+        may = [own for own, model in settings.models.items() if model.takes_images and (not key or key.may_use(own))]
+        offer = ", ".join(may) or "none"
         raise ProblemError(404, "model_not_found", f"there is no such model; those that edit: {offer}", field="model")
     needs_model(viewer(request), found[0], settings.models)
     if not found[1].takes_images:

@@ -60,7 +60,7 @@ async def reply(services: Services, request: AnyRequest, accepted: Accepted, man
             job,
             prefix=manner.prefix,
             partial_images=manner.partial_images,
-            may_stay=lambda: may_stay(request),
+            may_stay=lambda: may_stay(request, job),
             cancel_on_disconnect=manner.cancel_on_disconnect,
         )
         return EventStream(stream.frames(), headers={**headers, **HEADERS})

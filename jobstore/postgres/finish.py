@@ -14,7 +14,8 @@ from jobstore.rules.rows import to_job
 # for, and then seen.
 _FINISH = """
 WITH held AS MATERIALIZED (
-    SELECT id, worker_id, reserved, lease_token FROM job WHERE lease_token = %(token)s AND NOT followed FOR UPDATE
+    SELECT id, worker_id, reserved, lease_token, quotas FROM job
+    WHERE lease_token = %(token)s AND NOT followed FOR UPDATE
 ),
 done AS (
     UPDATE job SET
@@ -53,16 +54,24 @@ spent AS (
            'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions
     FROM done CROSS JOIN held
 ),
+-- Slices in their order, and before balances: so do all who lock both. What nothing refers to runs at the very end.
+slices AS MATERIALIZED (
+    SELECT slice.quota_id, slice.starts_at, entry.kind
+    FROM held CROSS JOIN jsonb_to_recordset(held.quotas) AS entry (quota_id uuid, starts_at timestamptz, kind text)
+    JOIN quota_slice AS slice ON slice.quota_id = entry.quota_id AND slice.starts_at = entry.starts_at
+    ORDER BY slice.quota_id, slice.starts_at FOR UPDATE OF slice
+),
 settled AS (
     UPDATE quota_slice AS slice SET
-        held = slice.held - CASE entry.kind WHEN 'spend' THEN done.ceiling WHEN 'concurrency' THEN 1 ELSE 0 END,
-        used = slice.used + CASE entry.kind WHEN 'spend' THEN done.charged ELSE 0 END
-    FROM done CROSS JOIN jsonb_to_recordset(done.quotas) AS entry (quota_id uuid, starts_at timestamptz, kind text)
-    WHERE slice.quota_id = entry.quota_id AND slice.starts_at = entry.starts_at
+        held = slice.held - CASE slices.kind WHEN 'spend' THEN done.ceiling WHEN 'concurrency' THEN 1 ELSE 0 END,
+        used = slice.used + CASE slices.kind WHEN 'spend' THEN done.charged ELSE 0 END
+    FROM done CROSS JOIN slices
+    WHERE slice.quota_id = slices.quota_id AND slice.starts_at = slices.starts_at
+    RETURNING 1
 ),
 booked AS (
     UPDATE balance SET reserved = balance.reserved - held.reserved, charged = balance.charged + done.charged
-    FROM done CROSS JOIN held
+    FROM done CROSS JOIN held CROSS JOIN (SELECT count(*) FROM settled) AS first
     WHERE balance.key_id = done.key_id AND balance.currency = done.currency
       AND (held.reserved <> 0 OR done.charged <> 0)
 )

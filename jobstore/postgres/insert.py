@@ -71,11 +71,25 @@ tenants AS MATERIALIZED (
     FROM (SELECT DISTINCT lane, key_id FROM asked) AS tenant
     CROSS JOIN LATERAL ({_start_tag("tenant.lane", "tenant.key_id")}) AS found
 ),
+-- What joins a render in flight, or starts later, moves no other job back.
+moving AS (
+    SELECT expected.*, CASE
+        WHEN start_at > now OR leader_id IS NOT NULL THEN 0
+        WHEN NOT joinable THEN share_s
+        WHEN row_number() OVER (PARTITION BY fingerprint, joinable ORDER BY turn) > 1 THEN 0
+        WHEN EXISTS (
+            SELECT FROM job WHERE job.fingerprint = expected.fingerprint
+            AND job.joinable AND job.leader_id IS NULL AND job.state IN ('scheduled', 'queued', 'running')
+        ) THEN 0
+        ELSE share_s
+    END AS moves_s
+    FROM expected
+),
 placed AS (
-    SELECT expected.*, tenants.start_tag + coalesce(sum(share_s) OVER (
-        PARTITION BY expected.lane, expected.key_id ORDER BY turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    SELECT moving.*, tenants.start_tag + coalesce(sum(moves_s) OVER (
+        PARTITION BY moving.lane, moving.key_id ORDER BY turn ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), 0) AS start_tag
-    FROM expected JOIN tenants ON tenants.lane = expected.lane AND tenants.key_id IS NOT DISTINCT FROM expected.key_id
+    FROM moving JOIN tenants ON tenants.lane = moving.lane AND tenants.key_id IS NOT DISTINCT FROM moving.key_id
 )
 INSERT INTO job (
     {", ".join(_GIVEN)},
@@ -89,12 +103,15 @@ SELECT
     now + make_interval(secs => start_deadline_s), now,
     CASE WHEN state IN ('running', 'succeeded') THEN now END, CASE WHEN state = 'succeeded' THEN now END,
     now + make_interval(secs => deadline_s)
-FROM placed ORDER BY turn
+FROM placed ORDER BY fingerprint, turn
 ON CONFLICT (fingerprint) WHERE joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
 DO NOTHING
 RETURNING *
 """
-"""Inserts jobs in their order, each of a key behind the one before; of those that are in flight already, none."""
+"""Inserts jobs, each of a key behind the one before; of those that are in flight already, none.
+
+In the order of their fingerprints: two transactions that want the same ones then wait for each other, not in a circle.
+"""
 
 
 def pace_of(request: JobRequest) -> dict[str, Any]:

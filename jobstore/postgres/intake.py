@@ -1,14 +1,16 @@
 """Group commit: submits that come while one transaction is under way are written together in the next.
 
 A commit waits for the disk whether it holds one job or fifty, and so does each way to the server and back. Nobody waits
-for company: who comes to an idle intake is written at once.
+for company: who comes to an idle intake is written at once. Who has to wait for a quota's lock is written apart, so
+that nobody else waits with them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import InterfaceError, OperationalError
 
@@ -16,8 +18,10 @@ from jobstore.job import Job, NewJob
 from jobstore.postgres.submit import Accepted
 
 _MOST = 64  # jobs a transaction: more would keep the first ones waiting for little gain
-_AT_ONCE = 1  # transactions: while one waits for its commit, another can be worked on
 _WAITING = 10_000
+
+Group = Hashable
+"""What is written one transaction after the other; None is the group of all that wait for nobody's lock."""
 
 
 @dataclass(slots=True)
@@ -38,25 +42,38 @@ class Intake:
         self,
         write: Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]],
         write_one: Callable[[NewJob], Awaitable[Job]],
+        group_of: Callable[[NewJob], Group],
+        at_once: int,
     ) -> None:
-        """``write`` writes many in one transaction, ``write_one`` one by the rules: what the other leaves to it."""
+        """``write`` writes many in one transaction, ``write_one`` one by the rules: what the other leaves to it.
+
+        There are ``at_once`` transactions at a time, of each group one, and a third as many of those written alone.
+        """
         self._write = write
         self._write_one = write_one
-        self._waiting: list[_Asked] = []
+        self._group_of = group_of
+        self._waiting: dict[Group, list[_Asked]] = {}
+        self._count = 0
+        self._busy: set[Group] = set()
         self._running: set[asyncio.Task[None]] = set()
-        self._about_to = False
+        self._room = asyncio.Semaphore(at_once)
+        self._aside = asyncio.Semaphore(max(1, at_once // 3))  # a storm of repeats keeps no fresh submit waiting
 
     async def submit(self, new: NewJob) -> Job:
         """The job. A caller that is canceled leaves it to be written. Raises what the store's ``submit`` does.
 
         Raises TimeoutError where too many wait to be written.
         """
-        if len(self._waiting) >= _WAITING:
+        if self._count >= _WAITING:
             raise TimeoutError("too many submits wait to be written")
         asked = _Asked(new, asyncio.get_running_loop().create_future())
-        asked.answer.add_done_callback(_heard)
-        self._waiting.append(asked)
-        self._go_on()
+        asked.answer.add_done_callback(self._answered)
+        self._count += 1
+        group = self._group_of(new)
+        self._waiting.setdefault(group, []).append(asked)
+        if group not in self._busy:
+            self._busy.add(group)
+            self._start(self._write_group(group))
         return await asyncio.shield(asked.answer)
 
     async def drain(self) -> None:
@@ -64,43 +81,55 @@ class Intake:
         while self._running:
             await asyncio.wait(self._running)
 
-    def _go_on(self) -> None:
-        # A transaction takes its batch when its task first runs: until then, those that come at the same time join it.
-        if self._waiting and not self._about_to and len(self._running) < _AT_ONCE:
-            self._about_to = True
-            task = asyncio.create_task(self._write_next(), name="intake")
-            self._running.add(task)
-            task.add_done_callback(self._ended)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="intake")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._go_on()
+    def _answered(self, answer: asyncio.Future[Job]) -> None:
+        self._count -= 1
+        if not answer.cancelled():
+            answer.exception()  # whoever waited has it; they may have gone
 
-    async def _write_next(self) -> None:
-        batch = self._next_batch()
-        self._about_to = False
-        self._go_on()
+    async def _write_group(self, group: Group) -> None:
+        """Write what waits in a group until nothing does. A batch is taken when there is room for its transaction."""
+        try:
+            while True:
+                async with self._room:
+                    batch = self._next_batch(group)
+                    if not batch:
+                        return
+                    await self._write_batch(batch)
+        finally:
+            self._busy.discard(group)
+
+    async def _write_batch(self, batch: Sequence[_Asked]) -> None:
         try:
             found = await self._write([asked.new for asked in batch])
-        except (OperationalError, InterfaceError, TimeoutError) as error:
-            for asked in batch:  # whether it was committed is not known: a client that asks again has its key
-                asked.answer.set_exception(error)
+        except Exception as error:
+            if _is_lost(error):
+                for asked in batch:  # whether it was committed is not known: a client that asks again has its key
+                    asked.answer.set_exception(error)
+            elif len(batch) == 1:
+                await self._write_alone(batch[0])
+            else:  # one of them is at fault, or two batches are in each other's way: halves find out
+                for part in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
+                    await self._write_batch(part)
             return
-        except Exception:
-            found = [None] * len(batch)  # one of them is at fault: alone each gets its own answer
         except BaseException:
             for asked in batch:
                 asked.answer.cancel()
             raise
-        alone = []
         for asked, outcome in zip(batch, found, strict=True):
             if isinstance(outcome, Job):
                 asked.answer.set_result(outcome)
             elif outcome is not None:
                 asked.answer.set_exception(outcome)
             else:
-                alone.append(asked)
-        for asked in alone:
+                self._start(self._write_in_turn(asked))
+
+    async def _write_in_turn(self, asked: _Asked) -> None:
+        async with self._aside:
             await self._write_alone(asked)
 
     async def _write_alone(self, asked: _Asked) -> None:
@@ -108,23 +137,29 @@ class Intake:
             asked.answer.set_result(await self._write_one(asked.new))
         except Exception as error:
             asked.answer.set_exception(error)
+        except BaseException:
+            asked.answer.cancel()
+            raise
 
-    def _next_batch(self) -> list[_Asked]:
+    def _next_batch(self, group: Group) -> list[_Asked]:
         """The first that wait; of those with one idempotency key only the first."""
         batch: list[_Asked] = []
         left: list[_Asked] = []
         keys: set[Hashable] = set()
-        for asked in self._waiting:
+        for asked in self._waiting.pop(group, ()):
             if len(batch) < _MOST and asked.key not in keys:
                 keys.add(asked.key)
                 batch.append(asked)
             else:
                 left.append(asked)
-        self._waiting = left
+        if left:
+            self._waiting[group] = left
         return batch
 
 
-def _heard(answer: asyncio.Future[Job]) -> None:
-    """Whoever waited has the error; they may have gone."""
-    if not answer.cancelled():
-        answer.exception()
+def _is_lost(error: Exception) -> bool:
+    """True where the connection went, or nothing answered: it isn't known what became of the transaction."""
+    if isinstance(error, (InterfaceError, TimeoutError)):
+        return True
+    # Without a code it is the client's library that speaks; 08 and 57P are the server's words for the same.
+    return isinstance(error, OperationalError) and (error.sqlstate or "08")[:2] in ("08", "57")

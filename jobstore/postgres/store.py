@@ -14,7 +14,7 @@ from jobstore.ledger import Balance, UsageRow
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
-from jobstore.postgres.intake import Intake
+from jobstore.postgres.intake import Group, Intake
 from jobstore.postgres.keys import PostgresKeys
 from jobstore.postgres.migrate import check_current, migrate
 from jobstore.postgres.rows import PostgresRows, forget_cached
@@ -40,11 +40,13 @@ from jobstore.protocol import (
 from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
 from jobstore.rules.keys import KeyedStore, KeyRows
+from jobstore.rules.quotas import owners_of
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 
 T = TypeVar("T")
 
+_OWNERS = 100_000  # are remembered at most
 _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statement
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
@@ -56,7 +58,10 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
         """Nothing is connected before ``open``. ``wait_s`` bounds the wait for a connection, in seconds."""
         self._transactions = Transactions(url, max_connections, wait_s)
         self._lanes: set[str] = set()
-        self._intake = Intake(self._submit_together, self._submit_alone)
+        self._free: set[Owner] = set()  # owners that had no quota when they were last looked at
+        # Not all connections: there is more to do than submits, which may wait for a lock.
+        at_once = max(2, max_connections * 6 // 10)
+        self._intake = Intake(self._submit_together, self._submit_alone, self._group_of, at_once)
 
     async def open(self) -> None:
         """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
@@ -92,7 +97,19 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
         return await self.told(row)
 
     async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        return await self.in_transaction(lambda rows: submit.together(rows, jobs))
+        limited: set[Owner] = set()
+        found = await self.in_transaction(lambda rows: submit.together(rows, jobs, limited))
+        owners = {owner for new in jobs for owner in owners_of(new.key_id, new.team, new.customer)}
+        if len(self._free) >= _OWNERS:
+            self._free.clear()
+        self._free |= owners
+        self._free -= limited
+        return found
+
+    def _group_of(self, new: NewJob) -> Group:
+        """Whose quotas' locks a submit may wait for, as far as is known."""
+        owners = owners_of(new.key_id, new.team, new.customer)
+        return tuple(owner for owner in owners if owner not in self._free) or None
 
     async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))
@@ -172,6 +189,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
         return await self._on(lambda c: lanes.resume(c, name))
 
     async def create_quota(self, quota: Quota) -> Quota:
+        self._free.discard((quota.owner_kind, quota.owner))
         return await self._on(lambda c: quotas.add(c, quota))
 
     async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:

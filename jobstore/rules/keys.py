@@ -136,7 +136,8 @@ async def alter(rows: KeyRows, key_id: UUID, change: KeyChange, by: Actor, force
     columns = {name: value for name, value in wanted.items() if value != getattr(before, name)}
     if not columns:
         return before
-    if before.admin and Scope.ADMIN not in columns.get("scopes", before.scopes) and not force:
+    loses = Scope.ADMIN not in columns.get("scopes", before.scopes) or columns.get("expires_at") is not None
+    if before.admin and loses and not force:
         _require_another_admin(row, others, await rows.now())
     details = {name: {"from": _plain(getattr(before, name)), "to": _plain(value)} for name, value in columns.items()}
     if "scopes" in columns:

@@ -103,6 +103,11 @@ class Admission:
         self._entries: dict[UUID, Entry] = {}  # all jobs of one admission come at the same time
 
     @property
+    def limited(self) -> set[Owner]:
+        """The owners that have quotas."""
+        return set(self._quotas)
+
+    @property
     def bookings(self) -> list[QuotaBooking]:
         """What has been booked so far, a row a slice."""
         return list(self._booked.values())
@@ -140,7 +145,16 @@ class Admission:
         self._booked[place] = QuotaBooking(*place, before.held + amount - used, before.used + used)
 
     def _status(self, quota: Quota) -> QuotaStatus:
-        return status_of(quota, self._slices.get(quota.id, ()), self._now)
+        return status_of(quota, self._counted(quota), self._now)
+
+    def _counted(self, quota: Quota) -> list[Slice]:
+        """The slices that count, and what this admission has booked."""
+        booked = [
+            Slice(starts_at=booking.starts_at, held=booking.held, used=booking.used)
+            for booking in self._booked.values()
+            if booking.quota_id == quota.id
+        ]
+        return [*self._slices.get(quota.id, ()), *booked]
 
     def _room_at(self, quota: Quota, amount: Decimal) -> datetime | None:
         """When there is room for so much if nothing else comes; None where no passing of time makes any."""
@@ -149,7 +163,7 @@ class Admission:
         if not quota.rolling:
             return window_end(quota, self._now)
         excess = self._taken[quota.id] + amount - quota.most
-        for piece in sorted(self._slices.get(quota.id, ()), key=lambda piece: piece.starts_at):
+        for piece in sorted(self._counted(quota), key=lambda piece: piece.starts_at):
             excess -= piece.taken
             if excess <= 0:
                 return leaves_at(quota, piece.starts_at)

@@ -136,19 +136,22 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
 
 async def retry(rows: Rows, job_id: UUID) -> Settled:
     """Queue a failed or dead job anew. Raises JobNotFoundError, IllegalTransitionError, QuotaExceededError."""
+    seen = await rows.read_job(job_id)  # whose it is never changes: its quotas are locked before it
+    gate = await admission(rows, [] if seen is None else _owners(seen))
     row = await _found(rows, job_id)
     state = JobState(row["state"])
     if state not in (JobState.FAILED, JobState.DEAD):
         raise IllegalTransitionError(f"only failed or dead jobs can be retried; this one {_STANDING[state]}")
-    row = await _requeue(rows, row, await admission(rows, _owners(row)))
+    row = await _requeue(rows, row, gate)
     return Settled(job=await job_of(rows, row), ring=(row["lane"],))
 
 
 async def redrive(rows: Rows, ids: Sequence[UUID]) -> Redriven:
     """Queue these failed or dead jobs anew; those in another state by now, or beyond a quota, stay as they are."""
+    seen = [row for job_id in ids if (row := await rows.read_job(job_id)) is not None]
+    gate = await admission(rows, sorted({owner for row in seen for owner in _owners(row)}))
     found = [row for job_id in ids if (row := await rows.lock_job(job_id)) is not None]
     letters = [row for row in found if row["state"] in (JobState.FAILED, JobState.DEAD)]
-    gate = await admission(rows, sorted({owner for row in letters for owner in _owners(row)}))
     queued = []
     for row in letters:
         with suppress(QuotaExceededError):  # it stays a dead letter until there is room

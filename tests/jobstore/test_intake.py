@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import psycopg
@@ -12,11 +14,12 @@ import pytest
 
 from jobstore.errors import JobNotFoundError, QuotaExceededError, ReplayMismatchError
 from jobstore.ids import uuid7
-from jobstore.job import Job, JobState, NewJob, Replay
+from jobstore.job import Job, JobError, JobState, NewJob, Replay
 from jobstore.postgres.store import PostgresStore
+from jobstore.postgres.submit import Accepted
 from jobstore.protocol import JobFilter
 from tests.contract.emptying import empty_postgres
-from tests.contract.making import new_job, new_quota
+from tests.contract.making import new_job, new_quota, new_worker, result
 
 
 class Watched(PostgresStore):
@@ -26,7 +29,7 @@ class Watched(PostgresStore):
         super().__init__(url, max_connections=4)
         self.sizes: list[int] = []
 
-    async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Job | QuotaExceededError | None]:
+    async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         self.sizes.append(len(jobs))
         return await super()._submit_together(jobs)
 
@@ -45,7 +48,8 @@ async def store(emptied_database: str) -> AsyncIterator[Watched]:
 
 async def test_many_submits_make_few_transactions(store: Watched) -> None:
     """Each answer is its own submit's; one alone waits for nobody."""
-    jobs = [new_job(key_id=uuid7(), team="ads", replay=Replay(key=f"k{n}", body_sha256="b")) for n in range(200)]
+    key_id = uuid7()
+    jobs = [new_job(key_id=key_id, team="ads", replay=Replay(key=f"k{n}", body_sha256="b")) for n in range(200)]
     submitted = await asyncio.gather(*(store.submit(new) for new in jobs))
     assert [job.id for job in submitted] == [new.id for new in jobs]
     assert sum(store.sizes) == 200
@@ -67,6 +71,9 @@ async def test_what_is_told_is_what_was_written(store: Watched) -> None:
 async def test_jobs_of_a_key_stand_one_behind_the_other(store: Watched) -> None:
     """Within one transaction too: the other key's jobs come between them, not after them."""
     mine, yours = uuid7(), uuid7()
+    for key_id in (mine, yours):  # from here on it is known that they have no quotas
+        await store.cancel((await store.submit(new_job(key_id=key_id))).id)
+    store.sizes.clear()
     jobs = [new_job(key_id=mine) for _ in range(4)] + [new_job(key_id=yours) for _ in range(4)]
     await asyncio.gather(*(store.submit(new) for new in jobs))
     assert len(store.sizes) == 1
@@ -125,3 +132,88 @@ async def test_a_caller_that_goes_away_leaves_its_job(store: Watched, emptied_da
     await later.open()
     assert len((await later.list_jobs(JobFilter(state=JobState.QUEUED))).jobs) == 10
     await later.close()
+
+
+async def test_who_waits_for_a_quota_keeps_nobody_else_waiting(store: Watched, emptied_database: str) -> None:
+    """A frozen process that holds a team's quota stops that team alone."""
+    await store.create_quota(new_quota("slow", 1))
+    async with await psycopg.AsyncConnection.connect(emptied_database) as other:
+        await other.execute("SELECT FROM quota FOR UPDATE")
+        waiting = [asyncio.create_task(store.submit(new_job(team="slow"))) for _ in range(5)]
+        await asyncio.sleep(0)
+        for _ in range(3):
+            await store.submit(new_job(team="quick"))
+        assert not any(task.done() for task in waiting)
+        await other.rollback()
+    assert {job.team for job in await asyncio.gather(*waiting)} == {"slow"}
+
+
+async def test_what_joins_or_starts_later_moves_nobody_back(store: Watched, emptied_database: str) -> None:
+    """Forty copies of one picture cost their key one picture's place; forty jobs for tomorrow none."""
+    key_id, tomorrow = uuid7(), datetime.now(UTC) + timedelta(days=1)
+    jobs = [new_job("f", key_id=key_id) for _ in range(40)]
+    jobs += [new_job(key_id=key_id, start_at=tomorrow) for _ in range(40)]
+    last = new_job(key_id=key_id)
+    *_, placed = await asyncio.gather(*(store.submit(new) for new in [*jobs[:20], *jobs[40:80], *jobs[20:40], last]))
+    assert placed.queue_position == 2
+    async with await psycopg.AsyncConnection.connect(emptied_database) as connection:
+        cursor = await connection.execute("SELECT start_tag, share_s FROM job WHERE id = %s", [last.id])
+        row = await cursor.fetchone()
+    assert row is not None
+    assert row[0] <= 2 * row[1]
+
+
+async def test_a_refused_first_try_leaves_the_earlier_job_under_its_key(store: Watched) -> None:
+    """Later tries of the earlier request find its job."""
+    key_id = uuid7()
+    earlier = await store.submit(new_job(key_id=key_id, replay=Replay(key="k", body_sha256="b", renew=True)))
+    await store.create_quota(new_quota(str(key_id), 0, owner_kind="key"))
+    for count in (1, 2):
+        new = [new_job(key_id=key_id, replay=Replay(key="k", body_sha256="b", renew=True)), new_job(key_id=key_id)]
+        answers = await asyncio.gather(*(store.submit(each) for each in new[:count]), return_exceptions=True)
+        assert all(isinstance(answer, QuotaExceededError) for answer in answers)
+        again = await store.submit(new_job(key_id=key_id, replay=Replay(key="k", body_sha256="b")))
+        assert again.id == earlier.id
+
+
+async def test_nobody_waits_in_a_circle(emptied_database: str) -> None:
+    """Two processes submit the same pictures in other orders, retry and finish, all under one budget."""
+    empty_postgres(emptied_database)
+    stores = [Watched(emptied_database) for _ in range(2)]
+    for store in stores:
+        await store.open()
+    await stores[0].create_quota(new_quota("ads", 1000))
+    await stores[0].create_quota(new_quota("ads", 1000, period="1d"))
+    before = await deadlocks(emptied_database)
+    key_id, worker, chance = uuid7(), new_worker(), random.Random(1)
+
+    async def client(store: PostgresStore) -> None:
+        for _ in range(6):
+            names = [f"f{number}" for number in range(24)]
+            chance.shuffle(names)
+            await asyncio.gather(*(store.submit(new_job(name, team="ads", key_id=key_id)) for name in names))
+
+    async def render(store: PostgresStore) -> None:
+        for number in range(60):
+            lease = await store.claim(worker, ["default"])
+            if lease is None:
+                await asyncio.sleep(0.005)
+            elif number % 4:
+                await store.finish(lease.token, result(lease))
+            else:
+                await store.fail(lease.token, JobError(code="render_failed", message="x"))
+                await store.retry(lease.job.id)
+
+    await asyncio.gather(*(client(store) for store in stores), *(render(store) for store in stores for _ in range(3)))
+    assert await deadlocks(emptied_database) == before
+    for store in stores:
+        await store.close()
+
+
+async def deadlocks(url: str) -> int:
+    """How many the database has had to break."""
+    async with await psycopg.AsyncConnection.connect(url) as connection:
+        await connection.execute("SELECT pg_stat_clear_snapshot()")
+        cursor = await connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+        row = await cursor.fetchone()
+    return int(row[0]) if row else 0
