@@ -176,6 +176,10 @@ class PostgresRows:
         found = await one(self.connection, "SELECT device FROM worker WHERE id = %(id)s", {"id": worker_id})
         return "" if found is None else str(found["device"])
 
+    async def models_of(self, key_id: UUID) -> tuple[str, ...] | None:
+        found = await one(self.connection, "SELECT models FROM api_key WHERE id = %(id)s", {"id": key_id})
+        return None if found is None or found["models"] is None else tuple(found["models"])
+
     async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
         query = (
             "SELECT body_sha256, job_id FROM replay "

@@ -34,6 +34,7 @@ async def send_on(
     ``jobs`` are one that runs or is queued, and those that joined it. Those whose next routes would give the same
     pixels go on together.
     """
+    choose = await _allowed(rows, jobs, choose)
     together: dict[str, list[tuple[Row, tuple[Route, ...]]]] = {}
     stayed = []
     for job in jobs:
@@ -109,16 +110,21 @@ async def leave(rows: Rows, limit: int) -> Swept:
     causes = []
     for job in await rows.lock_stuck(sorted(served), limit) if served else ():
         cause = "lane_full" if job["lane"] in served else "lane_down"
-        ring += await _leave(rows, job, cause, _open(served, job["lane"]))
-        causes.append(cause)
+        moved = await _leave(rows, job, cause, _open(served, job["lane"]))
+        ring += moved
+        causes += [cause] if moved else []
     return Swept(ring=ring, fallbacks=tuple(causes))
 
 
 async def _leave(rows: Rows, job: Row, cause: str, choose: Choice) -> tuple[str, ...]:
     """Send on a queued job, and of those that joined it who would go the same way; the others wait by themselves."""
-    goal = choose(job)[0].fingerprint
     followers = await followers_of(rows, job)
-    along = [row for row in followers if (routes := choose(row)) and routes[0].fingerprint == goal]
+    choose = await _allowed(rows, [job, *followers], choose)
+    routes = choose(job)
+    if not routes:
+        return ()
+    goal = routes[0].fingerprint
+    along = [row for row in followers if (own := choose(row)) and own[0].fingerprint == goal]
     others = [row for row in followers if row not in along]
     _, ring = await send_on(rows, [job, *along], cause, choose=choose)
     return (*ring, *await detach(rows, others, reason="leader fell back"))
@@ -135,3 +141,15 @@ def _open(served: frozenset[str], lane: str) -> Choice:
         return routes[first:]
 
     return choose
+
+
+async def _allowed(rows: Rows, jobs: Sequence[Row], choose: Choice) -> Choice:
+    """The same choice among the models that the jobs' keys may use now: a key may have lost some since the submit."""
+    models = {key_id: await rows.models_of(key_id) for key_id in {job["key_id"] for job in jobs} if key_id is not None}
+
+    def among(job: Row) -> tuple[Route, ...]:
+        allowed = models.get(job["key_id"])
+        routes = choose(job)
+        return routes if allowed is None else tuple(route for route in routes if route.request.model in allowed)
+
+    return among

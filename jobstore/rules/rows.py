@@ -119,6 +119,9 @@ class Rows(QuotaRows, Protocol):
     async def device_of(self, worker_id: UUID | None) -> str:
         """The device of a worker; empty if it is not known any more."""
 
+    async def models_of(self, key_id: UUID) -> tuple[str, ...] | None:
+        """The models that an API key may use; None for all, and for a key that isn't known."""
+
     async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
         """What the store remembers of an idempotency key, if it is not too old: ``body_sha256`` and ``job_id``."""
 

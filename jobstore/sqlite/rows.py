@@ -146,6 +146,10 @@ class SqliteRows:
         found = await self.database.one("SELECT device FROM worker WHERE id = :id", {"id": worker_id})
         return "" if found is None else str(found["device"])
 
+    async def models_of(self, key_id: UUID) -> tuple[str, ...] | None:
+        found = await self.database.one("SELECT models FROM api_key WHERE id = :id", {"id": key_id})
+        return None if found is None or found["models"] is None else tuple(found["models"])
+
     async def replay_of(self, key_id: UUID | None, key: str) -> Row | None:
         query = "SELECT body_sha256, job_id FROM replay WHERE scope = :scope AND key = :key AND expires_at > :now"
         return await self.database.one(query, {"scope": key_id or NOBODY, "key": key, "now": now()})

@@ -14,6 +14,7 @@ from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobError, JobState, NewJob, Route
 from jobstore.ledger import Balance, Spent
 from jobstore.protocol import JobStore, Lease, Worker
+from tests.contract.keying import make_key
 from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_quota, new_worker, result, sweep
 
 DEAR = Decimal("0.05")
@@ -305,3 +306,21 @@ async def test_warnings_of_the_submit_stay(store: JobStore) -> None:
     settled = await store.finish(lease.token, result(lease))
     assert settled is not None
     assert settled.job.warnings == ("no route", "the prompt was long")
+
+
+async def test_a_key_that_lost_a_model_does_not_get_it_by_a_fallback(store: JobStore) -> None:
+    """Neither when a render fails, nor when a lane is down: the next route that it may take is taken, or none."""
+    await make_key(store, "narrow", models=("m", "spare"))
+    [key] = await store.list_keys()
+    ways = (route("secret"), route("spare", "spare"))
+    job = await store.submit(with_routes(*ways, key_id=key.id))
+    worker = new_worker()
+    assert await fail(store, await claimed(store, worker)) == ["spare"]
+    assert (await store.get(job.id)).request.model == "spare"
+    stuck = await store.submit(with_routes(route("secret", wait_s=0.0), key_id=key.id, lane="down"))
+    await alive(store, OTHER)
+    assert (await sweep(store)).fallbacks == ()
+    assert (await store.get(stuck.id)).lane == "down"
+    failing = await store.submit(with_routes(route("secret"), key_id=key.id))
+    assert await fail(store, await claimed(store, worker)) == []
+    assert (await store.get(failing.id)).state is JobState.FAILED

@@ -175,6 +175,8 @@ async def test_the_last_admin_is_not_taken_away_by_mistake(store: JobStore) -> N
         await store.revoke_key(first.id, TESTER)
     with pytest.raises(LastAdminError):
         await store.change_key(first.id, KeyChange(scopes=(Scope.READ,)), TESTER)
+    with pytest.raises(LastAdminError):
+        await store.change_key(first.id, KeyChange(expires_at=datetime.now(UTC) + timedelta(days=1)), TESTER)
     assert await found(store, "first") == first
     await store.change_key(first.id, KeyChange(name="1st"), TESTER)
     second = await store.create_key(admin_key("second"), TESTER)
