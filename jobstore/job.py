@@ -221,7 +221,7 @@ class JobWebhook(Struct, frozen=True, kw_only=True):
 class NewJob(Struct, frozen=True, kw_only=True):
     """All that the store needs to accept a job. ``price`` is for the whole job, in ``currency``.
 
-    With a ``rate``, the price of a second of device time, the job is charged what it took, and ``price`` is the most
+    With a ``rate``, the price of an hour of device time, the job is charged what it took, and ``price`` is the most
     that it is charged. ``weight`` is the share of a lane that the job's API key has beside those of weight 1.
     ``team`` and ``customer`` are those of the key. ``fallbacks`` are taken in order, each once. ``traceparent`` is
     the W3C trace context of the request that made the job. ``warnings`` are told to the user with those of the render.

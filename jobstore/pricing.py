@@ -10,7 +10,7 @@ from safelight.config import ModelSettings
 
 
 class Price(NamedTuple):
-    """``most`` is what a job is charged, or at most where ``rate`` is the price of a second of its device time."""
+    """``most`` is what a job is charged, or at most where ``rate`` is the price of an hour of its device time."""
 
     most: Decimal
     rate: Decimal | None

@@ -20,7 +20,9 @@ WITH held AS MATERIALIZED (
 done AS (
     UPDATE job SET
         state = 'succeeded', lease_token = NULL, worker_id = NULL, error = NULL, finished_at = clock_timestamp(),
-        charged = CASE WHEN NOT %(rendered)s THEN 0 ELSE least(job.reserved, job.rate * %(gpu_seconds)s) END,
+        charged = CASE
+            WHEN %(rendered)s THEN least(job.reserved, round(job.rate * %(gpu_seconds)s / 3600, 9)) ELSE 0
+        END,
         reserved = 0,
         gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = warnings || %(warnings)s, cache = %(cache)s
     FROM held WHERE job.id = held.id RETURNING job.*

@@ -14,6 +14,7 @@ from jobstore.rules.reroute import send_on
 from jobstore.rules.rows import Row, Rows, job_of, to_job
 
 _SMALLEST = Decimal("1e-9")
+_HOUR_S = 3600
 _CLOCKS_S = 1.0  # by how much a worker's idea of a deadline may be early
 
 
@@ -72,7 +73,7 @@ def charge(job: Row, gpu_seconds: Decimal) -> Decimal:
     rate: Decimal | None = job["rate"]
     if rate is None:
         return reserved
-    return min(reserved, (rate * gpu_seconds).quantize(_SMALLEST, ROUND_HALF_UP))
+    return min(reserved, (rate * gpu_seconds / _HOUR_S).quantize(_SMALLEST, ROUND_HALF_UP))
 
 
 def remembered(leader: Row, result: Finish) -> bool:

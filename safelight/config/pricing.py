@@ -18,7 +18,6 @@ MOST = 1_000_000
 
 _AMOUNT = re.compile(r"[0-9]{1,7}(\.[0-9]{1,9})?", re.ASCII)
 _SMALLEST = Decimal("1E-9")
-_HOUR_S = 3600
 
 
 def amount(key: str, text: str) -> Decimal:
@@ -80,10 +79,8 @@ class PricingSettings(Base, frozen=True, kw_only=True):
 
     @property
     def rate(self) -> Decimal | None:
-        """What a second of device time costs, rounded half up to 9 decimals; None where none is charged."""
-        if self.gpu_hour is None:
-            return None
-        return (Decimal(self.gpu_hour) / _HOUR_S).quantize(_SMALLEST, ROUND_HALF_UP)
+        """What an hour of device time costs; None where none is charged."""
+        return None if self.gpu_hour is None else Decimal(self.gpu_hour)
 
 
 @lru_cache(maxsize=128)

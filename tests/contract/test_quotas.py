@@ -245,10 +245,14 @@ async def test_windows_that_are_over_are_forgotten(store: JobStore, monkeypatch:
 
 @pytest.mark.parametrize("joined", [False, True])
 async def test_device_time_is_charged_up_to_the_price(store: JobStore, *, joined: bool) -> None:
-    """Half a second at 0.06 a second is three cents; at a hundred a second it is the price."""
+    """Half a second at 216 an hour is three cents; at a million an hour it is the price. Rounded once, half up."""
     await store.create_quota(new_quota(most=1))
     worker = new_worker()
-    for rate, charged in ((Decimal("0.06"), Decimal("0.03")), (Decimal(100), DIME), (Decimal("1E-9"), Decimal("1E-9"))):
+    for rate, charged in (
+        (Decimal(216), Decimal("0.03")),
+        (Decimal(10**6), DIME),
+        (Decimal("2.5"), Decimal("0.000347222")),
+    ):
         first = await store.submit(job(fingerprint="f", rate=rate))
         if joined:
             await store.submit(job(fingerprint="f"))
@@ -256,7 +260,7 @@ async def test_device_time_is_charged_up_to_the_price(store: JobStore, *, joined
         found: Finish = result(lease)
         await store.finish(lease.token, found)
         assert (await store.get(first.id)).charged == charged
-    assert await standing(store) == [(NOTHING, Decimal("0.130000001"))]
+    assert await standing(store) == [(NOTHING, Decimal("0.130347222"))]
 
 
 def test_a_status_says_what_is_left() -> None:

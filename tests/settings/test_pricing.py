@@ -71,10 +71,10 @@ def test_halves_are_rounded_up() -> None:
     assert priced(1000, 499, per_megapixel="0.000000001") == 0
 
 
-def test_device_time_costs_by_the_second() -> None:
-    """A 3600th of an hour's price, to the billionth."""
-    assert PricingSettings(gpu_hour="2.50", max_per_image="1").rate == Decimal("0.000694444")
-    assert PricingSettings(gpu_hour="3.60", max_per_image="1").rate == Decimal("0.001")
+def test_device_time_costs_by_the_hour() -> None:
+    """As it stands in the settings: the division comes when the time is known."""
+    assert PricingSettings(gpu_hour="2.50", max_per_image="1").rate == Decimal("2.50")
+    assert PricingSettings(gpu_hour="3.60", max_per_image="1").rate == Decimal("3.60")
     assert PricingSettings(per_image="1").rate is None
 
 

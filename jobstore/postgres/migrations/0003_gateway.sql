@@ -54,7 +54,7 @@ ALTER TABLE job
     ADD COLUMN quotas       jsonb NOT NULL DEFAULT '[]',
     -- The most that the job can come to, on whatever route: what its quotas hold for it.
     ADD COLUMN ceiling      numeric(20, 9) NOT NULL DEFAULT 0 CHECK (ceiling >= 0),
-    -- Price of a second of device time; NULL where the price is fixed.
+    -- Price of an hour of device time; NULL where the price is fixed.
     ADD COLUMN rate         numeric(20, 9) CHECK (rate >= 0),
     ADD COLUMN fallbacks    jsonb NOT NULL DEFAULT '[]',
     ADD COLUMN traceparent  text;

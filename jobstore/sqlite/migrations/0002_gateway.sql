@@ -52,7 +52,7 @@ ALTER TABLE job ADD COLUMN customer TEXT;
 ALTER TABLE job ADD COLUMN quotas TEXT NOT NULL DEFAULT '[]';
 -- The most that the job can come to, on whatever route: what its quotas hold for it.
 ALTER TABLE job ADD COLUMN ceiling TEXT NOT NULL DEFAULT '0';
--- Price of a second of device time; NULL where the price is fixed.
+-- Price of an hour of device time; NULL where the price is fixed.
 ALTER TABLE job ADD COLUMN rate TEXT;
 ALTER TABLE job ADD COLUMN fallbacks TEXT NOT NULL DEFAULT '[]';
 ALTER TABLE job ADD COLUMN traceparent TEXT;
