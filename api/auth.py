@@ -15,7 +15,7 @@ from litestar.handlers import BaseRouteHandler
 from structlog.contextvars import bind_contextvars
 
 from api.keyring import require_keys
-from api.origins import names_this_machine, same_site
+from api.origins import names_this_machine, same_site, wants_json
 from api.problems import ProblemError, not_found
 from api.services import Services
 from jobstore.audit import Actor
@@ -57,7 +57,10 @@ async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
 
     403 to a key that lacks the scope of the route.
     """
-    await same_site(connection, handler)  # not a guard of its own: Litestar copies the handler for each
+    # Not guards of their own: Litestar copies the handler for each.
+    await same_site(connection, handler)
+    if handler.opt.get("json"):
+        await wants_json(connection, handler)
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         key = connection.state.key = await _authenticate(connection, services)

@@ -38,8 +38,7 @@ _LIST_PARAMETERS = ("state", "model", "limit", "cursor")
     status_code=202,
     dto=SubmitBody,
     return_dto=None,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     summary="Submit a job",
     responses=answers(400, 402, 404, 409, 413, 415, 422, 429, done=JobView),
 )
