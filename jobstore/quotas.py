@@ -22,6 +22,8 @@ ROLLING_SLICES = 60
 """A rolling window is counted in so many slices, and the one it begins in counts as a whole: never too little."""
 
 _PERIOD = re.compile(r"([1-9][0-9]{0,3})([smhdwMy])", re.ASCII)
+_WORDS = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week", "M": "month", "y": "year"}
+_ANY = {"1d": "24 hours", "1w": "7 days"}  # "any day" would be the calendar's
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LONGEST_ROLLING_S = 400 * 86_400
 
@@ -57,7 +59,7 @@ class Quota(Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """In words, e.g. ``10 USD a 1M for the team ads``."""
+        """In words, e.g. ``10 USD a month for the team ads``."""
         amount = f"{self.most:f}".rstrip("0").rstrip(".") if "." in f"{self.most:f}" else f"{self.most:f}"
         many = "" if self.most == 1 else "s"
         what = {
@@ -65,9 +67,8 @@ class Quota(Struct, frozen=True, kw_only=True):
             QuotaKind.REQUESTS: f"{amount} submit{many}",
             QuotaKind.CONCURRENCY: f"{amount} job{many} at once",
         }[self.kind]
-        window = "" if self.period == "total" else f" {'in any' if self.rolling else 'a'} {self.period}"
         whose = "this key" if self.owner_kind == "key" else f"the {self.owner_kind} {self.owner}"
-        return f"{what}{window} for {whose}"
+        return " ".join(filter(None, (what, window_words(self.period, rolling=self.rolling), f"for {whose}")))
 
 
 class Slice(Struct, frozen=True, kw_only=True):
@@ -95,6 +96,18 @@ class QuotaStatus(Struct, frozen=True, kw_only=True):
     def left(self) -> Decimal:
         """What there still is to be had; 0 where a limit was lowered below what is taken."""
         return max(self.quota.most - self.held - self.used, Decimal(0))
+
+
+def window_words(period: str, *, rolling: bool) -> str:
+    """A window as it follows an amount: ``a month``, ``in 90 minutes``, ``in any 24 hours``; nothing for ``total``."""
+    found = _PERIOD.fullmatch(period)
+    if not found:
+        return ""
+    number, unit = int(found[1]), _WORDS[found[2]]
+    many = unit if number == 1 else f"{number} {unit}s"
+    if rolling:
+        return f"in any {_ANY.get(period, many)}"
+    return f"in {many}" if number > 1 else f"{'an' if unit == 'hour' else 'a'} {unit}"
 
 
 def check_window(kind: QuotaKind, period: str, zone: str, *, rolling: bool) -> None:

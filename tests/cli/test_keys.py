@@ -102,3 +102,11 @@ def test_models_are_kept_by_their_own_names() -> None:
     """Once each; scopes in their one order."""
     fields = checked_fields({"models": ("shapes", "scenes"), "scopes": (Scope.READ, Scope.SUBMIT)}, SETTINGS)
     assert fields == {"models": ("scenes",), "scopes": (Scope.SUBMIT, Scope.READ)}
+
+
+@pytest.mark.parametrize("command", [("create", "ops"), ("change", "01900000-0000-7000-8000-000000000000")])
+def test_an_unknown_scope_is_told_those_there_are(command: tuple[str, ...], settings: dict[str, str]) -> None:
+    """In plain words."""
+    refused = run_safelight("keys", *command, "--scope", "foo", environment=settings)
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == "error: --scope must be one or more of: submit, read, admin"

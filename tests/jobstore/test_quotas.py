@@ -155,3 +155,24 @@ def test_one_gate_lets_in_one_after_the_other() -> None:
         (Decimal("0.8"), Decimal(0)),
         (Decimal(2), Decimal(0)),
     }
+
+
+@pytest.mark.parametrize(
+    ("most", "window", "words"),
+    [
+        (6, {"kind": "requests", "period": "1m"}, "6 submits a minute"),
+        (1, {"kind": "requests", "period": "1h"}, "1 submit an hour"),
+        (6, {"kind": "requests", "period": "90m"}, "6 submits in 90 minutes"),
+        (6, {"kind": "requests", "period": "90m", "rolling": True}, "6 submits in any 90 minutes"),
+        (6, {"kind": "requests", "period": "1m", "rolling": True}, "6 submits in any minute"),
+        (10, {"period": "1M"}, "10 USD a month"),
+        (5, {"period": "24h", "rolling": True}, "5 USD in any 24 hours"),
+        (5, {"period": "1d", "rolling": True}, "5 USD in any 24 hours"),
+        (5, {}, "5 USD"),
+        (2, {"kind": "concurrency"}, "2 jobs at once"),
+    ],
+)
+def test_a_quota_in_words(most: int, window: dict[str, Any], words: str) -> None:
+    """As one says it."""
+    quota = new_quota(**{"most": most, **window})
+    assert quota.label == f"{words} for the team ads"

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobstore.keys import Scope
 from safelight.cli.consoles import out
 from safelight.cli.exits import RefusedError, reported
 from safelight.cli.keys.options import WEIGHT_BOUNDS, WEIGHT_HELP, ForceOption, IdArgument, checked_fields, moment_of
@@ -20,7 +19,8 @@ def change(
     key: IdArgument,
     name: Annotated[str | None, typer.Option(help="What the key is for.", show_default=False)] = None,
     scope: Annotated[
-        list[Scope] | None, typer.Option("--scope", "-s", help="All that it may do; may be repeated.")
+        list[str] | None,
+        typer.Option("--scope", "-s", help="All that it may do, of submit, read, admin; may be repeated."),
     ] = None,
     team: Annotated[str | None, typer.Option(help='Its team; "" for none.', show_default=False)] = None,
     customer: Annotated[str | None, typer.Option(help='Its customer; "" for none.', show_default=False)] = None,

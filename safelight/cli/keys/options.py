@@ -9,14 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from jobstore.keys import MAX_WEIGHT, MIN_WEIGHT, Scope
+from jobstore.keys import MAX_WEIGHT, MIN_WEIGHT
 from safelight.cli.exits import RefusedError
 from safelight.config import Settings
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, from  safelight keys ls.")]
 ScopeOption = Annotated[
-    list[Scope] | None,
-    typer.Option("--scope", "-s", help="What the key may do; may be repeated.", show_default="submit and read"),
+    list[str] | None,  # checked_fields says in plain words what one must be
+    typer.Option(
+        "--scope",
+        "-s",
+        help="What the key may do: submit, read, admin; may be repeated.",
+        show_default="submit and read",
+    ),
 ]
 ModelOption = Annotated[
     list[str] | None,
