@@ -59,14 +59,14 @@ async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
     """
     # Not guards of their own: Litestar copies the handler for each.
     await same_site(connection, handler)
-    if handler.opt.get("json"):
-        await wants_json(connection, handler)
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         key = connection.state.key = await _authenticate(connection, services)
         scope = _scope_of(handler)
         if scope is not None:
             _require(key, scope)
+    if handler.opt.get("json"):
+        await wants_json(connection, handler)
 
 
 async def may_stay(connection: Connection, job: Job) -> bool:
