@@ -10,6 +10,7 @@ from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
+from api.openai.schemas import PriceRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
@@ -45,6 +46,12 @@ class SubmitBody(_StrictBody[SubmitRequest]):
     """The body of a submit."""
 
     struct = SubmitRequest
+
+
+class PriceBody(_StrictBody[PriceRequest]):
+    """The body of a submit that is to be priced."""
+
+    struct = PriceRequest
 
 
 class RedriveBody(_StrictBody[RedriveRequest]):

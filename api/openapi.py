@@ -17,7 +17,7 @@ from litestar.params import PathParameter, SkipValidation
 from litestar.types import ControllerRouterHandler
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
-from api.openai.schemas import EditRequest, GenerationRequest
+from api.openai.schemas import EditRequest, GenerationRequest, PriceRequest
 from api.problems import MEDIA_TYPE, Problem
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
@@ -86,7 +86,7 @@ class ApiDocument:
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
         document["components"]["schemas"].update(
-            _exact(SubmitRequest, RedriveRequest, PauseRequest, GenerationRequest, EditRequest)
+            _exact(SubmitRequest, RedriveRequest, PauseRequest, GenerationRequest, EditRequest, PriceRequest)
         )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))

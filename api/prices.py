@@ -8,19 +8,20 @@ from litestar import Request, post
 from litestar.params import JSONBody
 
 from api.auth import SUBMIT, viewer
-from api.decoding import SubmitBody
+from api.decoding import PriceBody
+from api.openai.requests import as_priced
+from api.openai.schemas import PriceRequest
 from api.openapi import ServicesDependency, answers
 from api.origins import wants_json
 from api.price_schemas import JobPrice
 from api.resolve import resolve
-from api.schemas import SubmitRequest
 from api.views import plain_amount
 
 
 @post(
     "/jobs/price",
     status_code=200,
-    dto=SubmitBody,
+    dto=PriceBody,
     return_dto=None,
     opt=SUBMIT,
     guards=[wants_json],
@@ -28,10 +29,13 @@ from api.views import plain_amount
     responses=answers(400, 404, 413, 415),
 )
 async def price_job(
-    data: JSONBody[SubmitRequest], request: Request[Any, Any, Any], services: ServicesDependency
+    data: JSONBody[PriceRequest], request: Request[Any, Any, Any], services: ServicesDependency
 ) -> JobPrice:
-    """Say what a submit would cost if it is rendered. Nothing is submitted; what the cache has costs nothing."""
-    new = resolve(data, {}, viewer(request), services.settings)
+    """Say what a submit would cost if it is rendered. Nothing is submitted; what the cache has costs nothing.
+
+    `quality` and a `size` of `auto` stand for what they stand for on OpenAI's endpoints.
+    """
+    new = resolve(as_priced(data, services.settings), {}, viewer(request), services.settings)
     asked = new.request
     return JobPrice(
         model=asked.model,

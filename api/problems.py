@@ -82,6 +82,12 @@ def not_found() -> ProblemError:
     return ProblemError(404, "job_not_found", "no job with that id")
 
 
+def model_not_found(name: str, offered: Iterable[str], kind: str = "there are") -> ProblemError:
+    """The one answer for a model that isn't there; ``offered`` are those that the client may use."""
+    detail = f"there is no model {name[:200]!r}; {kind}: {', '.join(offered) or 'none'}"
+    return ProblemError(404, "model_not_found", detail, field="model")
+
+
 def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
     """A 400 out of msgspec's message, with the field's name where the message tells it; ``known`` are all fields."""
     text = str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -124,7 +125,8 @@ async def change_quota(
         await _delete(services, request, quota)
         return Response(None, status_code=204)
     changed = await services.store.change_quota(quota.id, limit_of(data.limit, quota.kind))
-    await _audit(services, request, "quota.changed", changed)
+    if changed.most != quota.most:
+        await _audit(services, request, "quota.changed", changed, before=quota.most)
     return Response(quota_view(await _status(services, changed), to=viewer(request)), status_code=200)
 
 
@@ -163,13 +165,20 @@ async def _delete(services: Services, request: AnyRequest, quota: Quota) -> None
     await _audit(services, request, "quota.deleted", quota)
 
 
-async def _audit(services: Services, request: AnyRequest, action: str, quota: Quota) -> None:
-    details = {
+async def _audit(
+    services: Services, request: AnyRequest, action: str, quota: Quota, before: Decimal | None = None
+) -> None:
+    """Note what was done to the quota, and all that tells which one it is. ``before`` is its limit until now."""
+    limit = plain_amount(quota.most)
+    details: dict[str, Any] = {
         "owner": f"{quota.owner_kind} {quota.owner}",
         "kind": quota.kind.value,
-        "limit": plain_amount(quota.most),
+        "limit": limit if before is None else {"from": plain_amount(before), "to": limit},
+        "currency": quota.currency,
+        "period": quota.period,
+        "rolling": quota.rolling,
+        "zone": quota.zone,
     }
-    details |= {"currency": quota.currency, "period": quota.period}
     await services.store.audit(AuditNote(by=actor(request), action=action, target=str(quota.id), details=details))
 
 

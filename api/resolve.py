@@ -13,7 +13,7 @@ import msgspec
 from api.adapters import resolve_adapters
 from api.auth import needs_model
 from api.hooks import resolve_webhook
-from api.problems import ProblemError, invalid
+from api.problems import ProblemError, invalid, model_not_found
 from api.routes import routes_of
 from api.schemas import SubmitRequest
 from api.wording import plainly
@@ -131,8 +131,7 @@ def _model(submit: SubmitRequest, settings: Settings, key: ApiKey | None) -> tup
     name = submit.model if submit.model is not None else settings.default_model or ""
     found = settings.find_model(name)
     if found is None:
-        offer = ", ".join(own for own in settings.models if key is None or key.may_use(own))
-        raise ProblemError(404, "model_not_found", f"there is no such model; there are: {offer}", field="model")
+        raise model_not_found(name, (own for own in settings.models if key is None or key.may_use(own)))
     needs_model(key, found[0], settings.models)
     return found
 

@@ -215,9 +215,13 @@ class LaneList(Struct, frozen=True, kw_only=True):
 
 
 class ModelView(Struct, frozen=True, kw_only=True):
-    """A model in OpenAI's form, and what a form for it needs to know. ``created`` is 0: it isn't known."""
+    """A model in OpenAI's form, and what a form for it needs to know. ``created`` is 0: it isn't known.
+
+    ``aliases`` are other names that it may be asked for by.
+    """
 
     id: str
+    aliases: tuple[str, ...]
     object: Literal["model"] = "model"
     created: int = 0
     owned_by: str = "safelight"

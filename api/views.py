@@ -80,6 +80,7 @@ def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
         data=tuple(
             ModelView(
                 id=name,
+                aliases=model.aliases,
                 sizes=model.sizes,
                 default_size=model.usual_size,
                 default_steps=model.default_steps,

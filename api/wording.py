@@ -59,6 +59,7 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 _BOUND = re.compile(r"Expected `(?:int|float)` ([<>]=?) (-?[0-9.e+]+)$")
 _LENGTH = re.compile(r"Expected `(str|array|object)` of length ([<>]=) ([0-9]+)$")
 _KIND = re.compile(r"Expected `([a-z]+)(?: \| null)?`(?:, got `[a-z]+`)?$")
+_AMOUNT = re.compile(r"Expected `int \| str(?: \| null)?`")
 _RANGE = re.compile(r"(?:Number|Integer value) out of range$")
 
 
@@ -72,6 +73,7 @@ def plainly(field: str, message: str) -> str:
         (_BOUND, lambda found: f"must be {_BOUNDS[found[1]]} {float(found[2]):g}"),
         (_LENGTH, lambda found: _length(*found.groups())),
         (_KIND, lambda found: f"must be {_KINDS.get(found[1], found[1])}"),
+        (_AMOUNT, lambda _found: 'must be an amount in quotes, like "0.10", or a whole number'),
         (_RANGE, lambda _found: "is out of range"),
     )
     for pattern, words in forms:

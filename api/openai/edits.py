@@ -20,7 +20,7 @@ from api.openai.requests import answer_form, as_submit, read_request
 from api.openai.schemas import EditRequest
 from api.openai.uploads import Upload, read_upload
 from api.openapi import ServicesDependency, answers
-from api.problems import ProblemError, invalid
+from api.problems import ProblemError, invalid, model_not_found
 from api.resolve import names_no_seed, resolve
 from api.services import Services
 from api.submitting import Accepted, accept
@@ -90,8 +90,7 @@ def _able_model(asked: EditRequest, request: AnyRequest, settings: Settings) -> 
     if found is None:
         key = viewer(request)
         may = [own for own, model in settings.models.items() if model.takes_images and (not key or key.may_use(own))]
-        offer = ", ".join(may) or "none"
-        raise ProblemError(404, "model_not_found", f"there is no such model; those that edit: {offer}", field="model")
+        raise model_not_found(name, may, "those that edit")
     needs_model(viewer(request), found[0], settings.models)
     if not found[1].takes_images:
         raise invalid("model", f"the model {found[0]} begins from no picture: it can't edit one")

@@ -10,7 +10,7 @@ from litestar.params import PathParameter
 
 from api.auth import READ, viewer
 from api.openapi import ServicesDependency, answers
-from api.problems import ProblemError
+from api.problems import model_not_found
 from api.schemas import ModelView
 from api.views import model_list
 
@@ -26,5 +26,5 @@ async def read_model(
     found = services.settings.find_model(name)
     offered = {view.id: view for view in model_list(services.settings, viewer(request)).data}
     if found is None or found[0] not in offered:
-        raise ProblemError(404, "model_not_found", f"there is no model {name[:200]!r}", field="model")
+        raise model_not_found(name, offered)
     return msgspec.structs.replace(offered[found[0]], id=name)

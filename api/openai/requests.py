@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from api.openai.schemas import GenerationRequest
+from api.openai.schemas import GenerationRequest, PriceRequest
 from api.problems import ProblemError, from_decoding, invalid
 from api.schemas import SubmitRequest
 from jobstore.job import AnswerForm, PictureFormat
@@ -68,6 +68,18 @@ def as_submit(request: GenerationRequest, settings: Settings) -> SubmitRequest:
     if found is not None and request.stream and request.previews is None:
         fields["previews"] = _previews(request.partial_images, fields["steps"] or found[1].default_steps)
     fields["format"] = PictureFormat.PNG if _is_turned(request) else (request.output_format or request.format)
+    return SubmitRequest(**fields)
+
+
+def as_priced(request: PriceRequest, settings: Settings) -> SubmitRequest:
+    """The submit that the request stands for. Without a ``quality`` it is one already, but for its size."""
+    fields = {name: getattr(request, name) for name in SubmitRequest.__struct_fields__}
+    if request.size == "auto":
+        fields["size"] = None
+    found = settings.find_model(request.model if request.model is not None else settings.default_model or "")
+    if found is not None and request.quality is not None and request.steps is None:
+        quality = _QUALITIES.get(request.quality, request.quality)
+        fields["steps"] = steps_of(quality, found[1], settings.jobs.max_steps)
     return SubmitRequest(**fields)
 
 

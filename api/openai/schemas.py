@@ -34,6 +34,13 @@ class GenerationRequest(SubmitRequest, frozen=True, kw_only=True, forbid_unknown
     cancel_on_disconnect: bool = False
 
 
+class PriceRequest(SubmitRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A submit to be priced, or OpenAI's words for one: ``size`` may be ``auto``, and where ``quality`` is named and
+    ``steps`` is not, it decides the steps."""
+
+    quality: Quality | None = None
+
+
 class EditRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A request for an edit of a picture. ``strength`` is the share of the steps that are taken from the picture on.
 
@@ -129,7 +136,10 @@ class AsyncAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ImageEvent(Struct, frozen=True, kw_only=True):
-    """An event of a stream: a preview (with its number, from 0) or a picture (with its usage)."""
+    """An event of a stream: a preview (with its number, from 0) or a picture (with its usage).
+
+    ``image_index`` is beside OpenAI's own members: which of the ``n`` pictures it is, or is a preview of, from 0.
+    """
 
     type: str
     b64_json: str
@@ -138,5 +148,6 @@ class ImageEvent(Struct, frozen=True, kw_only=True):
     quality: str
     background: Literal["opaque"] = "opaque"
     output_format: PictureFormat
+    image_index: int
     partial_image_index: int | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET

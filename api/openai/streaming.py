@@ -101,7 +101,7 @@ class ImageStream:
             image = await self._services.pixels.run(lambda: transcode(preview.image, self._format))
         except UnreadablePictureError:
             return
-        event = self._event("partial_image", b64encode(image).decode())
+        event = self._event("partial_image", b64encode(image).decode(), preview.index)
         yield _frame(event.type, msgspec.structs.replace(event, partial_image_index=self._sent))
         self._left -= 1
         self._sent += 1
@@ -110,7 +110,7 @@ class ImageStream:
         failure = self._failure()
         try:
             for picture in self._job.pictures if failure is None else ():
-                event = self._event("completed", await base64_file(self._services, picture, self._form))
+                event = self._event("completed", await base64_file(self._services, picture, self._form), picture.index)
                 yield _frame(event.type, msgspec.structs.replace(event, usage=Usage()))
         except ProblemError as error:  # a picture can't be read
             failure = error
@@ -124,7 +124,7 @@ class ImageStream:
             return ProblemError(503, "shutting_down", detail)
         return None if self._job.state is JobState.SUCCEEDED else failure_of(self._job)
 
-    def _event(self, kind: str, image: str) -> ImageEvent:
+    def _event(self, kind: str, image: str, index: int) -> ImageEvent:
         request = self._job.request
         return ImageEvent(
             type=f"{self._prefix}.{kind}",
@@ -133,6 +133,7 @@ class ImageStream:
             size=f"{request.width}x{request.height}",
             quality=self._form.quality,
             output_format=self._format,
+            image_index=index,
         )
 
 

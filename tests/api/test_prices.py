@@ -112,6 +112,7 @@ def test_sizes_and_qualities_cost_what_they_stand_for(http: httpx.Client, fields
     response = http.post("/v1/async/images/generations", json=asked)
     assert response.status_code == 202, response.text
     assert http.get(f"/v1/jobs/{response.json()['id']}").json()["cost"]["reserved"] == price
+    assert http.post("/v1/jobs/price", json=asked).json()["price"] == price
 
 
 def test_budgets_hold_the_dearest_way(http: httpx.Client) -> None:

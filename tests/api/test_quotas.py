@@ -173,7 +173,11 @@ def test_quotas_are_made_changed_and_cleared(site: Site, door: Door) -> None:
     assert_problem(door.ask("DELETE", f"/v1/quotas/{other['id']}"), 404)
     log = site.call(site.services.store.list_audit(AuditFilter(target=made["id"]))).entries
     assert [entry.action for entry in log] == ["quota.deleted", "quota.changed", "quota.created"]
-    assert (log[1].details["limit"], log[1].details["owner"], log[1].actor) == ("0", "team ads", "admin")
+    which = {"owner": "team ads", "kind": "spend", "currency": "USD", "period": "1M", "rolling": False}
+    which["zone"] = "Europe/Berlin"
+    assert log[1].details == {**which, "limit": {"from": "100", "to": "0"}}
+    assert [log[0].details, log[2].details] == [{**which, "limit": "0"}, {**which, "limit": "100"}]
+    assert log[1].actor == "admin"
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -206,6 +210,14 @@ def test_errors_name_the_field(door: Door) -> None:
     for fields, field in WRONG:
         assert_problem(door.ask("POST", "/v1/quotas", json={**SPEND, **fields}), 400, field)
     assert door.listed() == []
+
+
+@pytest.mark.parametrize("limit", [0.1, None, [1], True])
+def test_a_limit_that_is_no_amount_is_told_how_one_looks(door: Door, limit: Any) -> None:
+    """In words, not in types. A whole number is money as well."""
+    response = door.ask("POST", "/v1/quotas", json={**SPEND, "limit": limit})
+    assert response.json()["detail"] == 'limit must be an amount in quotes, like "0.10", or a whole number'
+    assert door.limit(limit=3)["limit"] == "3"
 
 
 def test_a_quota_wants_a_key_that_exists_and_few_others(door: Door) -> None:

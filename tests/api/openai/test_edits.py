@@ -172,7 +172,7 @@ def bomb() -> bytes:
         ({"image": file(halves()), "mask": file(halves("RGBA", (64, 64)))}, {}, "mask", "as large"),
         ({"image": file(halves()), "mask": file(halves())}, {}, "mask", "transparent"),
         ({"image": file(halves())}, {"model": "unknown"}, "model", "can't edit"),
-        ({"image": file(halves())}, {"model": "none"}, "model", "no such model"),
+        ({"image": file(halves())}, {"model": "none"}, "model", "no model 'none'"),
         ({"image": file(halves())}, {"strength": "0"}, "strength", "more than 0"),
         ({"image": file(halves())}, {"strength": "0.1"}, "strength", "at least one"),
         ({"image": file(halves())}, {"size": "512x512"}, "size", "one of"),

@@ -222,5 +222,8 @@ def test_models_are_listed_and_read_by_every_name(client: httpx.Client, studio: 
     read = client.get("/v1/models/gpt-image-1").json()
     assert (read["id"], read["object"]) == ("gpt-image-1", "model")
     assert {"created", "owned_by"} <= set(read)
+    assert "gpt-image-1" in read["aliases"]
     missing = client.get("/v1/models/no/such")
+    submitted = client.post("/v1/jobs", json={"prompt": "x", "model": "no/such"})
+    assert missing.json()["detail"] == submitted.json()["detail"]
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "model_not_found")

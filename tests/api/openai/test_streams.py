@@ -59,6 +59,14 @@ def test_several_pictures_are_completed_one_after_the_other(client: httpx.Client
     found = told(client, n=2, seed=1)
     assert [kind for kind, _ in found] == ["image_generation.completed"] * 2
     assert found[0][1]["b64_json"] != found[1][1]["b64_json"]
+    assert [data["image_index"] for _, data in found] == [0, 1]
+
+
+def test_a_preview_tells_which_picture_it_is_of(client: httpx.Client) -> None:
+    """Its number counts on over all pictures, as OpenAI's does."""
+    partial = [data for kind, data in told(client, n=2, seed=1, partial_images=3) if kind.endswith("partial_image")]
+    assert {data["image_index"] for data in partial} <= {0, 1}
+    assert [data["partial_image_index"] for data in partial] == list(range(len(partial)))
 
 
 def test_a_picture_from_the_cache_is_complete_at_once(client: httpx.Client) -> None:
