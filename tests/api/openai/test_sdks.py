@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -169,3 +170,13 @@ def test_the_clients_of_node(studio: Site, painter: Painter) -> None:
     assert told["refused"] == {"status": 400, "param": "size"}
     assert told["vercel"] == [["PNG", "image/png"]] * 2
     assert "none" not in told
+
+
+def test_the_documented_way_to_fetch_pictures_later(studio: Site, painter: Painter) -> None:
+    """The code of docs/async.md, as it stands but for the address."""
+    page = (Path(__file__).resolve().parents[3] / "docs/async.md").read_text()
+    code = page[page.index("```python\n") + 10 :].partition("```")[0]
+    assert "http://127.0.0.1:8080" in code
+    names: dict[str, Any] = {}
+    exec(code.replace("http://127.0.0.1:8080", studio.url).replace("sleep(1)", "sleep(0.1)"), names)
+    assert image_of(decoded(names["answer"].data[0].b64_json)).format == "PNG"
