@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from litestar.datastructures import Headers
 
-_PREFERENCE = re.compile(
-    r'\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)\s*(?:=\s*("(?:[^"\\]|\\.)*"|[^\s;,"]*))?\s*((?:;[^,]*)?)(?:,|$)', re.ASCII
-)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,9}", re.ASCII)
-_MAX_CHARS = 1000
+_MAX_CHARS = 1000  # more is no preference
 
 
 class Preference(NamedTuple):
@@ -45,8 +43,26 @@ def preference_of(headers: Headers) -> Preference:
 def _preferences(lines: Sequence[str]) -> dict[str, str]:
     """By name; of one that comes twice the first counts (RFC 7240, 2)."""
     found: dict[str, str] = {}
-    text = ",".join(lines)[:_MAX_CHARS]
-    for match in _PREFERENCE.finditer(text):
-        value = match[2] or ""
-        found.setdefault(match[1].lower(), value[1:-1] if value.startswith('"') else value)
+    text = ",".join(lines)
+    for part in _split(text, ",") if len(text) <= _MAX_CHARS else ():
+        name, _, value = (piece.strip() for piece in next(_split(part, ";")).partition("="))
+        if _TOKEN.fullmatch(name):
+            quoted = len(value) > 1 and value[0] == value[-1] == '"'
+            found.setdefault(name.lower(), value[1:-1] if quoted else value)
     return found
+
+
+def _split(text: str, mark: str) -> Iterator[str]:
+    """The parts between marks that stand outside of quotes; each character is looked at once, whatever is sent."""
+    start, quoted, escaped = 0, False, False
+    for index, char in enumerate(text):
+        if escaped:
+            escaped = False
+        elif quoted and char == "\\":
+            escaped = True
+        elif char == '"':
+            quoted = not quoted
+        elif char == mark and not quoted:
+            yield text[start:index]
+            start = index + 1
+    yield text[start:]

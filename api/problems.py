@@ -33,7 +33,9 @@ _CODES = {
     415: "unsupported_media_type",
     503: "unavailable",
 }
+_AT = " - at "
 _FIELD = re.compile(r" - at (`key` in )?`\$\.([^`.\[]+)(\[)?[^`]*`$")
+_MAX_PLACE = 500  # characters of a message's end: what comes before may be a client's words, as long as a body
 _UNKNOWN_FIELD = re.compile(r"unknown field `([^`]*)`")
 _MISSING_FIELD = re.compile(r"missing required field `([^`]*)`")
 
@@ -91,7 +93,8 @@ def model_not_found(name: str, offered: Iterable[str], kind: str = "there are") 
 def from_decoding(error: Exception, known: Iterable[str]) -> ProblemError:
     """A 400 out of msgspec's message, with the field's name where the message tells it; ``known`` are all fields."""
     text = str(error)
-    stranger, missing, found = (pattern.search(text) for pattern in (_UNKNOWN_FIELD, _MISSING_FIELD, _FIELD))
+    stranger, missing = _UNKNOWN_FIELD.search(text), _MISSING_FIELD.search(text)
+    found = _FIELD.match(text, at) if (at := text.rfind(_AT)) >= len(text) - _MAX_PLACE else None
     if found is not None and (stranger or missing):  # inside of a field
         return invalid(found[2], plainly(found[2], text[: found.start()]))
     if stranger:

@@ -21,6 +21,13 @@ from api.preferences import Preference, preference_of
         (["wait=-1"], Preference()),
         (["handling=lenient;;;,,=,respond-async"], Preference(respond_async=True)),
         (["x" * 5000 + ", respond-async"], Preference()),
+        (["respond-async, wait=5, x=" + "x" * 5000], Preference()),
+        (['x="a\\", wait=9", wait=8'], Preference(wait_s=8)),
+        (['wait="7'], Preference()),
+        (['x="unclosed, wait=7'], Preference()),
+        (["a" * 333 + " " * 660 + '"'], Preference()),
+        ([" " * 990 + '"'], Preference()),
+        (['x="' + "\\a" * 490], Preference()),
     ],
 )
 def test_preferences_are_read(lines: list[str], preference: Preference) -> None:

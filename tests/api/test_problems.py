@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
+from api.problems import from_decoding
+from api.schemas import SubmitRequest
 from tests.api.site import Site
 
 SUBMITS: list[tuple[str, dict[str, Any]]] = [
@@ -168,3 +171,11 @@ def test_no_origin_is_allowed_in(http: httpx.Client) -> None:
     """CORS is off."""
     response = http.get("/v1/models", headers={"Origin": "https://elsewhere.example"})
     assert "access-control-allow-origin" not in response.headers
+
+
+def test_a_field_name_as_long_as_a_body_is_read_once() -> None:
+    """However much it looks like a decoder's own words: it must not hold up the process."""
+    name = " - at `$." + "a" * 1_000_000 + "` x"
+    with pytest.raises(msgspec.ValidationError) as raised:
+        msgspec.json.decode(msgspec.json.encode({"prompt": "x", name: 1}), type=SubmitRequest)
+    assert from_decoding(raised.value, SubmitRequest.__struct_fields__).status_code == 400
