@@ -21,6 +21,15 @@ Quota = dict[str, Any]
 _TIMEOUT = httpx.Timeout(30.0, connect=5.0)
 
 
+class FieldRefusedError(RefusedError):
+    """The API does not accept a request: ``detail`` says why, and ``field``, where it is known, what is wrong."""
+
+    def __init__(self, detail: str, field: str = "", hint: str = "") -> None:
+        super().__init__(detail if not field or field in detail else f"{field}: {detail}", hint)
+        self.detail = detail
+        self.field = field
+
+
 class Client:
     """Talks to one Safelight. Methods raise RefusedError (with the field's name) and UnreachableError."""
 
@@ -123,6 +132,17 @@ class Client:
         """Lift a limit."""
         self._send("DELETE", quota_path(quota_id))
 
+    def api_keys(self, **where: str | int) -> list[dict[str, Any]]:
+        """The first API keys of a team or a customer, or of all: 200 at most. Wants an admin key."""
+        found = self._json("GET", "/v1/keys", params={"limit": 200, **where}).get("data")
+        if not isinstance(found, list) or not all(isinstance(key, dict) for key in found):
+            raise self._strange()
+        return found
+
+    def me(self) -> dict[str, Any]:
+        """Who the client's key is."""
+        return self._json("GET", "/v1/me")
+
     def picture(self, path: str) -> bytes:
         """The file of a picture, by its ``url`` (a path on the server)."""
         return self._send("GET", path).content
@@ -214,7 +234,7 @@ def check(response: httpx.Response, url: str) -> None:
     if response.status_code >= 500 or response.status_code == 429:
         raise UnreachableError(f"{url} can't answer now ({response.status_code}): {detail}")
     hint = "give an API key with --key or SAFELIGHT_KEY" if response.status_code == 401 else ""
-    raise RefusedError(detail if not field or field in detail else f"{field}: {detail}", hint)
+    raise FieldRefusedError(detail, field, hint)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:

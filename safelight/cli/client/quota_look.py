@@ -3,61 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from jobstore.quotas import window_words
+from safelight.cli.client.fitting import Column, show
+
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
     from rich.text import Text
 
     from safelight.cli.client.http import Quota
 
 _BAR = 16  # columns
-_UNITS = {"requests": "submits", "concurrency": "jobs at once"}
+_UNITS = {"requests": ("submit", "submits"), "concurrency": ("job at once", "jobs at once")}
 
 
-def quotas_table(quotas: Iterable[Quota]) -> Table:
-    """One line a quota, with a bar of what is taken."""
+def show_quotas(quotas: Sequence[Quota], console: Console, names: Mapping[str, str]) -> None:
+    """One line a quota; with a bar of what is taken, and its id, where there is room. ``names`` are those of keys."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("ID", no_wrap=True, min_width=36)
-    for title in ("OWNER", "LIMIT", "WINDOW", "TAKEN"):
-        table.add_column(title, no_wrap=True)
-    for title in ("USED", "HELD", "LEFT"):
-        table.add_column(title, no_wrap=True, justify="right")
-    table.add_column("ENDS", no_wrap=True)
-    for quota in quotas:
-        table.add_row(
-            quota["id"],
-            escape(_owner(quota)),
-            escape(_limit(quota)),
-            _window(quota),
-            _bar(quota),
-            *("" if quota[name] is None else str(quota[name]) for name in ("used", "held", "left")),
-            ""
-            if quota["ends_at"] is None
-            else f"{datetime.fromisoformat(quota['ends_at']).astimezone():%Y-%m-%d %H:%M}",
-        )
-    return table
+    numbers = {
+        name: ["" if quota[name] is None else str(quota[name]) for quota in quotas] for name in ("used", "held", "left")
+    }
+    show(
+        [
+            Column("ID", [quota["id"] for quota in quotas], rank=1),
+            Column("OWNER", [escape(_owner(quota, names)) for quota in quotas], loose=8),
+            Column("LIMIT", [escape(_limit(quota)) for quota in quotas]),
+            Column("WINDOW", [_window(quota) for quota in quotas], loose=8),
+            Column("TAKEN", [_bar(quota) for quota in quotas], rank=2),
+            *(Column(name.upper(), cells, right=True) for name, cells in numbers.items()),
+            Column("ENDS", [_end(quota) for quota in quotas]),
+        ],
+        console,
+    )
 
 
-def described(quota: Quota) -> str:
+def described(quota: Quota, names: Mapping[str, str]) -> str:
     """A quota in one line."""
-    window = "" if quota["period"] == "total" else f", {_window(quota)}"
-    return f"{_limit(quota)}{window}, for {_owner(quota)}; {quota['left']} left"
+    what = f"{_limit(quota)} {window_words(quota['period'], rolling=quota['rolling'])}".strip()
+    zoned = "" if quota["rolling"] or quota["period"] == "total" else f", by the calendar of {quota['zone']}"
+    return f"{what} for {_owner(quota, names)}{zoned}; {quota['left']} left"
 
 
-def _owner(quota: Quota) -> str:
+def _owner(quota: Quota, names: Mapping[str, str]) -> str:
+    """The kind and the name; of a key whose name isn't known the start of its id."""
     [(kind, name)] = quota["owner"].items()
-    return f"{kind} {name}"
+    return f"{kind} {names.get(name, name[:8])}" if kind == "key" else f"{kind} {name}"
 
 
 def _limit(quota: Quota) -> str:
-    return f"{quota['limit']} {quota['currency'] or _UNITS[quota['kind']]}"
+    return f"{quota['limit']} {quota['currency'] or _UNITS[quota['kind']][quota['limit'] != 1]}"
 
 
 def _window(quota: Quota) -> str:
@@ -66,6 +65,11 @@ def _window(quota: Quota) -> str:
     if quota["rolling"]:
         return f"any {quota['period']}"
     return f"{quota['period']} {quota['zone']}"
+
+
+def _end(quota: Quota) -> str:
+    ends_at = quota["ends_at"]
+    return "" if ends_at is None else f"{datetime.fromisoformat(ends_at).astimezone():%Y-%m-%d %H:%M}"
 
 
 def _bar(quota: Quota) -> Text:

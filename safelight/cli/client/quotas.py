@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from safelight.cli.client.quota_options import (
+    LIMITS,
+    OWNERS,
+    by_options,
+    is_nobodys,
+    is_of,
+    key_of,
+    limit_of,
+    names_of,
+    of_window,
+    owner_of,
+)
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import RefusedError, reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
-
-if TYPE_CHECKING:
-    from safelight.cli.client.http import Quota
 
 TeamOption = Annotated[str | None, typer.Option("--team", help="A team's.", show_default=False)]
 CustomerOption = Annotated[str | None, typer.Option("--customer", help="A customer's.", show_default=False)]
@@ -33,14 +42,15 @@ def list_(
 ) -> None:
     """List quotas with what is taken of each: all for an admin key, for others their own."""
     from safelight.cli.client.http import Client
-    from safelight.cli.client.quota_look import quotas_table
+    from safelight.cli.client.quota_look import show_quotas
 
-    with reported(), Client(url, key) as client:
-        quotas = client.quotas(team=team, customer=customer, key=key_id)
+    with reported(), by_options(OWNERS), Client(url, key) as client:
+        quotas = client.quotas(team=team, customer=customer, key=None if key_id is None else key_of(key_id))
+        names = {} if as_json else names_of(client, quotas)
     if as_json:
         out().print_json(data=quotas)
     elif quotas:
-        out().print(quotas_table(quotas))
+        show_quotas(quotas, out(), names)
     else:
         err().print("No quotas: nothing is limited.")
 
@@ -66,7 +76,9 @@ def set_(
     with reported():
         owner = owner_of(team, customer, key_id)
         kind, limit = limit_of(spend, requests, jobs)
-        with Client(url, key) as client:
+        [whose] = owner
+        options = OWNERS | {"owner": OWNERS[whose], "limit": LIMITS[kind], "period": "--per", "zone": "--zone"}
+        with by_options(options), Client(url, key) as client:
             known = [quota for quota in client.quotas(**owner) if is_of(quota, kind, per or "total", rolling=rolling)]
             if not known:
                 fields = {"owner": owner, "kind": kind, "limit": limit, "zone": zone}
@@ -77,11 +89,15 @@ def set_(
                 raise RefusedError(f"there is such a quota already, by the calendar of {known[0]['zone']}", hint)
             else:
                 quota = client.change_quota(known[0]["id"], limit)
+            names = {} if as_json else names_of(client, [quota])
+            nobodys = is_nobodys(client, owner)
     if as_json:
         out().print_json(data=quota)
-        return
-    out().print(quota["id"], markup=False)
-    err().print(f"{'changed' if known else 'set'}: {described(quota)}", markup=False, soft_wrap=True)
+    else:
+        out().print(quota["id"], markup=False)
+        err().print(f"{'changed' if known else 'set'}: {described(quota, names)}", markup=False, soft_wrap=True)
+    if nobodys:
+        err().print(f"No key has this {whose} yet:  safelight keys ls", markup=False, soft_wrap=True)
 
 
 def clear(
@@ -95,6 +111,9 @@ def clear(
     requests: Annotated[bool, typer.Option("--requests", help="Only limits on submits.")] = False,
     jobs: Annotated[bool, typer.Option("--jobs", help="Only limits on unfinished jobs.")] = False,
     per: Annotated[str | None, typer.Option("--per", help="Only those of this window.", show_default=False)] = None,
+    rolling: Annotated[
+        bool | None, typer.Option("--rolling/--calendar", help="Only rolling windows, or only the calendar's.")
+    ] = None,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
     key: KeyOption = None,
@@ -104,44 +123,20 @@ def clear(
 
     chosen = {"spend": spend, "requests": requests, "concurrency": jobs}
     kinds = {kind for kind, wanted in chosen.items() if wanted} or set(chosen)
-    with reported(), Client(url, key) as client:
+    with reported(), by_options(OWNERS), Client(url, key) as client:
         if quota_id is not None:
-            if team or customer or key_id or per or any(chosen.values()):
+            if team or customer or key_id or per or rolling is not None or any(chosen.values()):
                 raise RefusedError("an ID names one quota: leave the other options out")
             ids = [quota_id]
         else:
-            owned = client.quotas(**owner_of(team, customer, key_id))
-            ids = [quota["id"] for quota in owned if quota["kind"] in kinds and per in (None, quota["period"])]
-            if not ids:
-                raise RefusedError("there is no such quota", "safelight quotas list  lists them")
+            owned = [quota for quota in client.quotas(**owner_of(team, customer, key_id)) if quota["kind"] in kinds]
+            ids = [quota["id"] for quota in of_window(owned, per, rolling)]
         for each in ids:
             client.delete_quota(each)
     if as_json:
         out().print_json(data={"cleared": ids})
     else:
         out().print(f"cleared {len(ids)}")
-
-
-def owner_of(team: str | None, customer: str | None, key_id: str | None) -> dict[str, str]:
-    """The owner that the options name, as the API takes it. Raises RefusedError unless it is one."""
-    given = {kind: name for kind, name in (("team", team), ("customer", customer), ("key", key_id)) if name is not None}
-    if len(given) != 1:
-        raise RefusedError("name one of --team, --customer and --key-id")
-    return given
-
-
-def limit_of(spend: str | None, requests: int | None, jobs: int | None) -> tuple[str, str | int]:
-    """Kind and limit that the options name. Raises RefusedError unless it is one."""
-    kinds = (("spend", spend), ("requests", requests), ("concurrency", jobs))
-    given = [(kind, limit) for kind, limit in kinds if limit is not None]
-    if len(given) != 1:
-        raise RefusedError("name one of --spend, --requests and --jobs")
-    return given[0]
-
-
-def is_of(quota: Quota, kind: str, period: str, *, rolling: bool) -> bool:
-    """True for a quota of that kind and window."""
-    return (quota["kind"], quota["period"], quota["rolling"]) == (kind, period, rolling)
 
 
 quotas = typer.Typer(help="Budgets and limits of keys, teams and customers.", no_args_is_help=True)
