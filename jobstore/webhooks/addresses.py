@@ -59,7 +59,8 @@ class AddressRules:
         """The target of a URL. Raises RefusedAddressError."""
         url = _parsed(text)
         if url.scheme not in _PORTS or (url.scheme == "http" and not self._settings.allow_http):
-            raise RefusedAddressError("it must begin with https://" + (" or http://" * self._settings.allow_http))
+            plain = " or http://" if self._settings.allow_http else "; [webhooks] allow_http takes http:// as well"
+            raise RefusedAddressError("it must begin with https://" + plain)
         if "@" in re.split("[/?#]", text.partition("//")[2])[0]:
             raise RefusedAddressError("it must hold no user name and no password")
         port = _PORTS[url.scheme] if url.port is None else url.port
@@ -78,7 +79,7 @@ class AddressRules:
         elif _NUMBER.fullmatch(host.rpartition(".")[2]):
             raise RefusedAddressError("its host is an address in an unusual form")
         elif not (self._settings.allow_private or self._allowed) and ("." not in host or _is_local(host)):
-            raise RefusedAddressError("its host is a name of local machines")
+            raise RefusedAddressError("its host is a name of local machines; [webhooks] allow_private takes them")
 
     def check_address(self, address: Address) -> None:
         """Raise RefusedAddressError unless the address may be connected to."""
@@ -89,7 +90,8 @@ class AddressRules:
             return None
         if self._settings.allow_private and any(address in network for network in _PRIVATE):
             return None
-        raise RefusedAddressError(f"{_kind(address)} addresses are not called")
+        setting = "allow_private" if any(address in network for network in _PRIVATE) else "allow_networks"
+        raise RefusedAddressError(f"{_kind(address)} addresses are not called; [webhooks] {setting} opens them")
 
 
 def _parsed(text: str) -> httpx.URL:

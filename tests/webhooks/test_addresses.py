@@ -41,6 +41,22 @@ def test_a_url_that_gives_itself_away_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "setting"),
+    [
+        ("http://hooks.example/", "allow_http"),
+        ("https://127.0.0.1/", "allow_private"),
+        ("https://10.0.0.1/", "allow_private"),
+        ("https://localhost/", "allow_private"),
+        ("https://169.254.169.254/", "allow_networks"),
+    ],
+)
+def test_a_refusal_names_the_setting_that_would_take_it(url: str, setting: str) -> None:
+    """For whoever tries it on his own machine."""
+    with pytest.raises(RefusedAddressError, match=rf"\[webhooks\] {setting} "):
+        AddressRules(WebhookSettings()).check_url(url)
+
+
+@pytest.mark.parametrize(
     ("url", "origin"),
     [
         ("https://hooks.example/x?token=1", "https://hooks.example:443"),
