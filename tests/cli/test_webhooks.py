@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 from standardwebhooks.webhooks import Webhook
 from typer.testing import CliRunner
 
+from safelight.cli.client.delivery_look import show_deliveries
 from tests.cli.running import write_settings
 from tests.cli.test_client import Commands
 from tests.e2e.processes import Process, Server, free_port, wait_for
@@ -82,6 +86,10 @@ def test_tests_deliveries_and_secrets(commands: Commands, hook: Receiver) -> Non
 
     assert wait_for("the note of the failure", told) == "answered 500"
     assert "answered 500" in commands.run("webhooks", "deliveries", "--state", "pending").stdout
+    shown = commands.run("webhooks", "deliveries").stdout
+    host = hook.url.removeprefix("http://")
+    for words in (sent, made["id"][:8], f"{host} ", "webhook.test", "pending", "in "):
+        assert words in shown
     rotated = commands.json("webhooks", "rotate", made["id"])
     assert commands.run("webhooks", "redeliver", sent).stdout.strip() == sent
     first, second = hook.wait(2)
@@ -90,6 +98,33 @@ def test_tests_deliveries_and_secrets(commands: Commands, hook: Receiver) -> Non
         Webhook(secret).verify(second.body, second.headers)
     assert wait_for("the delivery", lambda: delivered(commands, made["id"]))
     commands.run("webhooks", "delete", made["id"])
+
+
+def test_a_webhook_is_turned_off_and_on(commands: Commands, hook: Receiver) -> None:
+    """Off, it is told of nothing."""
+    made = commands.json("webhooks", "create", hook.url)
+    assert commands.run("webhooks", "disable", made["id"]).stdout.strip() == "disabled"
+    assert "off" in commands.run("webhooks", "list").stdout
+    assert commands.json("webhooks", "enable", made["id"])["disabled"] is False
+    commands.run("webhooks", "delete", made["id"])
+
+
+@pytest.mark.parametrize("webhook_id", ["01920000-0000-7000-8000-00000000000a", None])
+def test_deliveries_fit_into_a_hundred_columns(webhook_id: str | None) -> None:
+    """All but their ids, which need more room."""
+    delivery: dict[str, Any] = {
+        "id": "01930000-0000-7000-8000-00000000000b", "webhook_id": webhook_id, "job_id": None, "type": "job.succeeded",
+        "state": "pending", "attempts": 12, "status": None, "error": "[the] connection was refused by the receiver",
+        "created_at": "2026-01-31T12:00:00Z", "next_at": "2026-01-31T12:00:00Z",
+    }  # fmt: skip
+    console = Console(width=100, file=io.StringIO())
+    assert show_deliveries([delivery], ["hooks.example:8443"], console)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= 100
+    for words in ("hooks.example:8443", "01920000" if webhook_id else "a job's", "succeeded", "12", "[the]", "now"):
+        assert words in shown
+    assert delivery["id"] not in shown
 
 
 def delivered(commands: Commands, webhook_id: str) -> bool:
@@ -102,7 +137,7 @@ def test_what_is_refused(commands: Commands) -> None:
     refused = commands.run("webhooks", "create", "http://169.254.169.254/latest", code=2)
     assert "link-local addresses are not called" in refused.output
     assert "webhook" in commands.run("submit", "x", "--webhook", "ftp://a.example", code=2).output
-    for command in ("delete", "test", "rotate", "redeliver"):
+    for command in ("delete", "test", "rotate", "redeliver", "enable"):
         assert "no " in commands.run("webhooks", command, "nowhere", code=2).output
     assert "not an id" in commands.run("webhooks", "delete", "..", code=2).output
     assert commands.run("webhooks", "deliveries", "--job", "x", code=2).exit_code == 2

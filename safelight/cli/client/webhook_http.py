@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from safelight.cli.client.http import Client
 from safelight.cli.exits import RefusedError
@@ -12,6 +14,7 @@ Endpoint = dict[str, Any]
 Delivery = dict[str, Any]
 
 _WHERE = "/v1/webhooks"
+_MOST_JOBS = 20
 
 
 class WebhookClient(Client):
@@ -30,6 +33,10 @@ class WebhookClient(Client):
     def create(self, fields: dict[str, Any]) -> Endpoint:
         """Make an endpoint; with its secret."""
         return self._known(self._json("POST", _WHERE, json=fields))
+
+    def disable(self, webhook_id: str, disabled: bool) -> Endpoint:
+        """Turn an endpoint off, or on again; the endpoint."""
+        return self._known(self._json("PATCH", _path(webhook_id), json={"disabled": disabled}))
 
     def rotate(self, webhook_id: str) -> Endpoint:
         """Give an endpoint a new secret; the endpoint with it."""
@@ -53,6 +60,18 @@ class WebhookClient(Client):
             self._known(delivery)
         return page
 
+    def hosts(self, deliveries: Sequence[Delivery]) -> list[str]:
+        """The host that each delivery goes to, "" where it can't be told. The path may hold secrets.
+
+        At most 20 jobs with hooks of their own are asked for.
+        """
+        known = {endpoint["id"]: _host(endpoint["url"]) for endpoint in self.endpoints()}
+        jobs = [found["job_id"] for found in deliveries if not found["webhook_id"] and found["job_id"]]
+        for job_id in list(dict.fromkeys(jobs))[:_MOST_JOBS]:
+            with suppress(RefusedError):  # gone meanwhile
+                known[job_id] = _host((self.job(job_id).get("webhook") or {}).get("url", ""))
+        return [known.get(found["webhook_id"] or found["job_id"], "") for found in deliveries]
+
     def redeliver(self, delivery_id: str) -> Delivery:
         """Ask for a delivery anew; the delivery."""
         return self._known(self._json("POST", f"{_path('deliveries')}{_path(delivery_id, '')}/redeliver"))
@@ -61,6 +80,11 @@ class WebhookClient(Client):
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
             raise self._strange()
         return dict(found)
+
+
+def _host(url: str) -> str:
+    """Host and port of a URL."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def _path(part: str, root: str = _WHERE) -> str:

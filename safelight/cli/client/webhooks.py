@@ -26,9 +26,6 @@ class DeliveryState(StrEnum):
     FAILED = "failed"
 
 
-_COLOURS = {"pending": "yellow", "delivered": "green", "failed": "red"}
-
-
 def list_(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None) -> None:
     """List the webhooks of the key, with an admin key all."""
     from safelight.cli.client.webhook_http import WebhookClient
@@ -61,6 +58,31 @@ def create(
     with reported(), WebhookClient(url, key) as client:
         made = client.create(fields | ({"events": event} if event else {}))
     _show_secret(made, as_json)
+
+
+def enable(
+    webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
+) -> None:
+    """Turn a webhook on again; that it failed is forgotten."""
+    _turn(webhook_id, url, key, disabled=False, as_json=as_json)
+
+
+def disable(
+    webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
+) -> None:
+    """Turn a webhook off; what waits for it is given up."""
+    _turn(webhook_id, url, key, disabled=True, as_json=as_json)
+
+
+def _turn(webhook_id: str, url: str, key: str | None, *, disabled: bool, as_json: bool) -> None:
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    with reported(), WebhookClient(url, key) as client:
+        changed = client.disable(webhook_id, disabled)
+    if as_json:
+        out().print_json(data=changed)
+    else:
+        out().print("disabled" if changed["disabled"] else "enabled")
 
 
 def rotate(
@@ -113,17 +135,20 @@ def deliveries(
     key: KeyOption = None,
 ) -> None:
     """List deliveries, newest first, with what came of the last try."""
+    from safelight.cli.client.delivery_look import show_deliveries
     from safelight.cli.client.webhook_http import WebhookClient
 
     with reported(), WebhookClient(url, key) as client:
         page = client.deliveries(state=state, job_id=job, webhook_id=webhook, limit=limit, cursor=cursor)
+        hosts = [] if as_json else client.hosts(page["data"])
     if as_json:
         out().print_json(data=page)
         return
     if not page["data"]:
         err().print("No deliveries.")
         return
-    out().print(_deliveries(page["data"]))
+    if show_deliveries(page["data"], hosts, out()):
+        err().print("Ids and jobs:  --json, or a wider terminal", markup=False, soft_wrap=True)
     if page["next_cursor"]:
         err().print(f"More:  --cursor {page['next_cursor']}", markup=False, soft_wrap=True)
 
@@ -165,19 +190,6 @@ def _endpoints(found: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def _deliveries(found: Sequence[dict[str, Any]]) -> Table:
-    from rich.markup import escape
-
-    table = _table("ID", "TYPE", "STATE", "TRIES", "LAST TRY", "JOB")
-    for delivery in found:
-        state = delivery["state"]
-        last = escape(delivery["error"] or (str(delivery["status"]) if delivery["status"] else ""))
-        shown = f"[{_COLOURS.get(state, 'default')}]{state}[/]"
-        job = delivery["job_id"] or ""
-        table.add_row(delivery["id"], delivery["type"], shown, str(delivery["attempts"]), last, job)
-    return table
-
-
 def _table(*titles: str) -> Table:
     from rich.table import Table
 
@@ -191,5 +203,5 @@ def _table(*titles: str) -> Table:
 webhooks = typer.Typer(help="Tell addresses of jobs' ends; look at what came of it.", no_args_is_help=True)
 webhooks.command("list")(list_)
 webhooks.command("test")(send_test)
-for command in (create, rotate, delete, deliveries, redeliver):
+for command in (create, enable, disable, rotate, delete, deliveries, redeliver):
     webhooks.command()(command)
