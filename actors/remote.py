@@ -17,7 +17,7 @@ from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
 from jobstore.job import Job, JobError
 from jobstore.ledger import Spent
-from jobstore.pictures import UnreadablePictureError, decode
+from jobstore.pictures import MAX_PIXELS, UnreadablePictureError, decode
 from jobstore.protocol import Finish
 from safelight.config import ModelSettings, ProviderSettings
 from safelight.telemetry import get_logger, traces
@@ -26,6 +26,9 @@ from safelight.telemetry.metrics import PROVIDER_SECONDS
 _log = get_logger(__name__)
 
 _LOOK_S = 0.25
+# A picture may have that many times the pixels that were asked for, or as many as the smallest of some providers.
+_MOST_TIMES = 4
+_ALWAYS_PIXELS = 2048 * 1024
 _UNSURE = ProviderUnreachableError.code
 _NO_SEED = "the provider takes no seed, steps or guidance: the same request may give another picture"
 
@@ -124,10 +127,12 @@ async def _unless_unwanted(
 
 def _result(files: Sequence[bytes], job: Job, provider: ProviderSettings, device: str) -> RenderResult:
     """The decoded pictures. One of another size is taken, with a warning: it is rendered, and has its price."""
+    asked = job.request.width * job.request.height
+    most = min(max(_MOST_TIMES * asked, _ALWAYS_PIXELS), MAX_PIXELS)
     try:
-        images = tuple(_flat(decode(file)) for file in files)
+        images = tuple(_flat(decode(file, most)) for file in files)
     except UnreadablePictureError as error:
-        raise ProviderOutputError(f"the provider gave what is no picture: {error}") from error
+        raise ProviderOutputError(f"the provider gave what can't be taken: {error}") from error
     wanted = (job.request.width, job.request.height)
     others = sorted({f"{image.width}x{image.height}" for image in images if image.size != wanted})
     warnings = [f"the provider gave {', '.join(others)} pixels instead of {wanted[0]}x{wanted[1]}"] if others else []

@@ -46,7 +46,9 @@ class OpenAIImages:
         """Ask, and ask again for what takes longer. Raises ProviderError's kinds."""
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                return self._pictures(order, await self._answer(order))
+                answer = await self._answer(order)
+                # Hundreds of megabytes take a while, in which leases are to beat on.
+                return await asyncio.to_thread(self._pictures, order, answer)
         except TimeoutError as error:
             words = f"the provider of {self._name} gave no pictures within {self._settings.timeout_s:g} s"
             raise ProviderUnreachableError(words) from error

@@ -47,11 +47,14 @@ class ThroughLitellm:
             raise ProviderUnreachableError(words) from error
         except Exception as error:  # the library's errors have no common root but Exception
             raise _refusal(self._name, error) from error
-        found = answer.model_dump() if hasattr(answer, "model_dump") else dict(answer)
-        return pictures_of(found, order, self._name)
+        return await asyncio.to_thread(self._pictures, order, answer)
 
     async def close(self) -> None:
         """The library keeps its connections to itself."""
+
+    def _pictures(self, order: Order, answer: Any) -> tuple[bytes, ...]:
+        found = answer.model_dump() if hasattr(answer, "model_dump") else dict(answer)
+        return pictures_of(found, order, self._name)
 
     def _arguments(self, order: Order) -> dict[str, Any]:
         settings = self._settings

@@ -12,7 +12,9 @@ from safelight.config.base import Base
 
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
-_OURS = frozenset({"content-length", "content-type", "host", "idempotency-key", "prefer", "transfer-encoding"})
+_OURS = frozenset(
+    {"accept-encoding", "content-length", "content-type", "host", "idempotency-key", "prefer", "transfer-encoding"}
+)
 
 
 class ProviderSettings(Base, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from typing import Any
 
 import pytest
@@ -147,6 +148,28 @@ async def test_an_answer_is_bounded(service: Service) -> None:
     with pytest.raises(ProviderError, match="more than") as caught:
         await ask(service, max_picture_mb=1)
     assert caught.value.code == "bad_output"
+
+
+async def test_nothing_is_unpacked(service: Service) -> None:
+    """A small answer may unpack to gigabytes; what says how to go on is its status."""
+    bomb = gzip.compress(gzip.compress(b" " * 100_000))
+    service.replies = [Reply(200, bomb, {"Content-Encoding": "gzip, gzip"})]
+    with pytest.raises(ProviderError, match="Content-Encoding") as caught:
+        await ask(service)
+    assert caught.value.code == "bad_output"
+    assert service.seen[0].headers["accept-encoding"] == "identity"
+    service.replies = [Reply(401, bomb, {"Content-Encoding": "gzip, gzip"})]
+    with pytest.raises(ProviderError, match="401") as caught:
+        await ask(service)
+    assert caught.value.code == "provider_refused"
+
+
+async def test_of_a_long_refusal_the_beginning_is_read(service: Service) -> None:
+    """Its status says what it means."""
+    service.replies = [Reply(403, b"x" * 4_000_000)]
+    with pytest.raises(ProviderError, match="403") as caught:
+        await ask(service, max_picture_mb=1)
+    assert caught.value.code == "provider_refused"
 
 
 async def test_a_worker_without_the_key_asks_nobody(service: Service) -> None:

@@ -134,6 +134,18 @@ async def test_a_picture_of_another_size_is_taken_with_a_warning(desk: Desk, ser
     assert Image.open(io.BytesIO(data)).getpixel((1, 1)) == (255, 255, 255)
 
 
+async def test_a_picture_of_far_more_pixels_is_not_unpacked(desk: Desk, service: Service) -> None:
+    """A file of 65 KB may hold 67 million pixels; what the smallest size of a provider may be is taken."""
+    service.replies = [Reply(body=pictures(picture(2048, 1025, "L", 0)))] * 2
+    await desk.start()
+    failed = await desk.wait(await desk.store.submit(desk.new()))
+    assert failed.error is not None
+    assert (failed.state, failed.error.code) == (JobState.DEAD, "bad_output")
+    assert "2048x1025" in failed.error.message
+    service.replies = [Reply(body=pictures(picture(2048, 1024, "L", 0)))]
+    assert (await desk.wait(await desk.store.submit(desk.new(prompt="a dog")))).state is JobState.SUCCEEDED
+
+
 async def test_what_is_no_picture_is_tried_again(desk: Desk, service: Service) -> None:
     """A bomb, a text, a cut-off file: nothing of it is stored."""
     whole = picture(64, 64)
