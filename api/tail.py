@@ -126,6 +126,10 @@ class Tail:
             self._needed.clear()
             self._reading.clear()
 
+    def listens(self, job_id: UUID) -> bool:
+        """True while a stream, or an answer held back, waits for this job."""
+        return any(job_id in subscription.job_ids for subscription in self._subscriptions)
+
     async def reading(self, limit_s: float = 2.0) -> None:
         """Wait until events from now on reach the subscriptions (or ``limit_s`` passed: then heartbeats catch up)."""
         with suppress(TimeoutError):

@@ -66,6 +66,7 @@ async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any,
     finally:
         working.cancel()
         hung_up.cancel()
+        await asyncio.wait([working, hung_up])  # who is told that the client is gone finds nobody listening for it
 
 
 async def _hang_up(request: Request[Any, Any, Any]) -> None:
@@ -74,7 +75,9 @@ async def _hang_up(request: Request[Any, Any, Any]) -> None:
 
 
 async def cancel(services: Services, job: Job) -> None:
-    """Cancel a job whose client is gone. Never raises: the job then goes on."""
+    """Cancel a job whose client is gone, unless somebody else here waits for it. Never raises: the job then goes on."""
+    if services.tail.listens(job.id):
+        return
     try:
         settled = await services.store.cancel(job.id)
         services.ring(settled.ring)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
+from functools import partial
 
 from litestar import post
 from msgspec.structs import replace
@@ -55,8 +56,8 @@ async def edit_images(
     manner = manner_of(asked, request, services, "image_edit")
     async with services.pixels.uploads:
         new, prepared = await _prepared(asked, upload, request, services)
-    accepted = await _accepted(services, new, prepared, seed_drawn=names_no_seed(asked))
-    return await reply(services, request, accepted, manner)
+    submit = partial(_accepted, services, prepared=prepared, seed_drawn=names_no_seed(asked))
+    return await reply(services, request, new, submit, manner)
 
 
 async def _prepared(

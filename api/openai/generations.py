@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -24,8 +25,8 @@ from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.resolve import names_no_seed, resolve
 from api.services import Services
-from api.submitting import Accepted, accept
-from jobstore.job import Job, JobState
+from api.submitting import accept
+from jobstore.job import Job, JobState, NewJob
 
 JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})]
 
@@ -53,7 +54,8 @@ async def generate_images(
         return await ended_or_pending(services, request, await polled_job(request, job_id))
     asked = read_request(GenerationRequest, parse_json(await request.body()))
     manner = manner_of(asked, request, services, "image_generation")
-    return await reply(services, request, await _accepted(asked, request, services), manner)
+    submit = partial(accept, services, seed_drawn=names_no_seed(asked))
+    return await reply(services, request, _new_job(asked, request, services), submit, manner)
 
 
 @get(
@@ -89,7 +91,8 @@ async def generate_later(
     asked = read_request(GenerationRequest, parse_json(await request.body()))
     if asked.stream:
         raise invalid("stream", "stream must be false here: the answer is fetched later")
-    job, replayed = await _accepted(asked, request, services)
+    new = _new_job(asked, request, services)
+    job, replayed = await accept(services, new, seed_drawn=names_no_seed(asked))
     answer = AsyncAnswer(id=job.id, status="pending", created_at=job.created_at.isoformat())
     headers = {"Location": f"/v1/async/images/generations/{job.id}", **poll_headers(job), ASYNC_ID: str(job.id)}
     return Response(answer, status_code=202, headers=headers | (REPLAYED if replayed else {}))
@@ -113,13 +116,12 @@ async def poll_later(job_id: JobId, request: AnyRequest, services: ServicesDepen
     return Response(await encoded(services, ended), status_code=200, media_type="application/json")
 
 
-async def _accepted(asked: GenerationRequest, request: AnyRequest, services: Services) -> Accepted:
+def _new_job(asked: GenerationRequest, request: AnyRequest, services: Services) -> NewJob:
     dimensions = gather_dimensions(asked.dimensions, request.headers.multi_items())
     replay = replay_of(asked, dimensions, request.headers, services.settings.jobs)
     submit = as_submit(asked, services.settings)
     new = resolve(submit, dimensions, viewer(request), services.settings, replay)
-    new = with_answer(new, answer_form(asked, services.settings, result_ttl(request)))
-    return await accept(services, new, seed_drawn=names_no_seed(submit))
+    return with_answer(new, answer_form(asked, services.settings, result_ttl(request)))
 
 
 async def _ended(services: Services, request: AnyRequest, job: Job, answer: AsyncAnswer) -> AsyncAnswer:

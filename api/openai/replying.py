@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
 from litestar import Request, Response
 from litestar.response import Stream
+from msgspec.structs import replace
 
 from api.auth import may_stay
 from api.idempotency import REPLAYED
@@ -20,10 +22,11 @@ from api.problems import ProblemError
 from api.services import Services
 from api.submitting import Accepted
 from api.waiting import cancel, unless_gone, wait_for_end
-from jobstore.job import Job, JobState
+from jobstore.job import Job, JobState, NewJob
 
 AnyRequest = Request[Any, Any, Any]
 Reply = Response[bytes] | Stream
+Submit = Callable[[NewJob], Awaitable[Accepted]]
 
 _CANCEL = "x-safelight-cancel-on-disconnect"
 _SHORTEST_S, _LONGEST_S = 1, 30  # between two polls
@@ -48,9 +51,16 @@ def manner_of(asked: GenerationRequest, request: AnyRequest, services: Services,
     return Manner(prefix, asked.stream, asked.partial_images, cancels)
 
 
-async def reply(services: Services, request: AnyRequest, accepted: Accepted, manner: Manner) -> Reply:
-    """The answer to a submit, held back as long as the client and the settings want. Raises ProblemError."""
+async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Submit, manner: Manner) -> Reply:
+    """Submit ``new`` and answer, held back as long as the client and the settings want. Raises ProblemError.
+
+    A repeat of a request that is to be canceled when its client hangs up makes a new job where that has happened.
+    """
+    accepted = await submit(new)
+    if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(accepted.job):
+        accepted = await submit(_anew(new))
     job = accepted.job
+    cancels = manner.cancel_on_disconnect and not accepted.replayed  # a job that another request made is that one's
     headers = _told_of(job) | (REPLAYED if accepted.replayed else {})
     if wants_async(request):
         return _pending(job, headers)
@@ -61,7 +71,7 @@ async def reply(services: Services, request: AnyRequest, accepted: Accepted, man
             prefix=manner.prefix,
             partial_images=manner.partial_images,
             may_stay=lambda: may_stay(request, job),
-            cancel_on_disconnect=manner.cancel_on_disconnect,
+            cancel_on_disconnect=cancels,
         )
         return EventStream(stream.frames(), headers={**headers, **HEADERS})
     most = services.settings.server.sync_wait_s
@@ -69,9 +79,11 @@ async def reply(services: Services, request: AnyRequest, accepted: Accepted, man
     limit_s = preference.seconds(usual=most, most=most)
     waited = await unless_gone(request, wait_for_end(services, job, limit_s), None)
     if waited is None:
-        if manner.cancel_on_disconnect:
+        if cancels:
             await cancel(services, job)
         return Response(b"", status_code=_CLIENT_GONE, media_type="application/json")
+    if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(waited):
+        return await reply(services, request, _anew(new), submit, manner)
     job = waited
     headers |= preference.applied(waited_s=limit_s, pending=not job.state.terminal)
     return await ended_or_pending(services, request, job, headers)
@@ -99,6 +111,15 @@ def poll_headers(job: Job) -> dict[str, str]:
 def base_url(request: AnyRequest, services: Services) -> str:
     """Where the client finds this server: as the settings say, or else as it found it just now."""
     return (services.settings.server.public_url or str(request.base_url)).rstrip("/")
+
+
+def _is_given_up(job: Job) -> bool:
+    return job.state is JobState.CANCELED or (job.cancel_requested and not job.state.terminal)
+
+
+def _anew(new: NewJob) -> NewJob:
+    """The same submit, which makes a job whatever its key made before."""
+    return replace(new, replay=new.replay and replace(new.replay, renew=True))
 
 
 def _told_of(job: Job) -> dict[str, str]:

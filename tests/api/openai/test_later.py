@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -159,3 +160,70 @@ def test_a_client_that_hangs_up_leaves_its_job_unless_it_said_otherwise(
         until(lambda: state(by_field) == "canceled")
     until(lambda: state(left) == "succeeded")
     assert until(lambda: studio.services.tail.listeners == 0) is True
+
+
+def hangs_up(client: httpx.Client, key: str, after_s: float = 0.5) -> None:
+    """A client that sends a request and hangs up before it is answered."""
+    headers = {"Idempotency-Key": key, "x-safelight-cancel-on-disconnect": "true"}
+    with pytest.raises(httpx.ReadTimeout):
+        client.post(PATH, json={**BODY, "prompt": key}, headers=headers, timeout=after_s)
+
+
+def latest(client: httpx.Client) -> tuple[str, str]:
+    """The newest job's id and state."""
+    job = client.get("/v1/jobs", params={"limit": 1}).json()["data"][0]
+    return job["id"], job["state"]
+
+
+def test_who_hangs_up_cancels_no_job_that_others_wait_for(client: httpx.Client, studio: Site, painter: Painter) -> None:
+    """Neither one that another request made, nor its own while somebody else waits for it."""
+    with painter.resting(), ThreadPoolExecutor(3) as pool:
+        sending: dict[str, Any] = {"json": {**BODY, "prompt": "shared"}, "headers": {"Idempotency-Key": "shared"}}
+        first = pool.submit(client.post, PATH, **sending)
+        until(lambda: studio.services.tail.listeners == 1)
+        hangs_up(client, "shared")
+        until(lambda: studio.services.tail.listeners == 1)
+        own = pool.submit(hangs_up, client, "own", 1.5)
+        until(lambda: studio.services.tail.listeners == 2)
+        other = pool.submit(client.post, PATH, json={**BODY, "prompt": "own"}, headers={"Idempotency-Key": "own"})
+        until(lambda: studio.services.tail.listeners == 3)
+        own.result()
+        until(lambda: studio.services.tail.listeners == 2)
+        painter.resume()
+        assert (first.result().status_code, other.result().status_code) == (200, 200)
+
+
+def test_a_repeat_of_what_hanging_up_canceled_makes_it_anew(
+    client: httpx.Client, studio: Site, painter: Painter
+) -> None:
+    """Under the same key, where the repeat says the same; without the wish it is told what became of the job."""
+    with painter.resting():
+        hangs_up(client, "again")
+        until(lambda: latest(client)[1] == "canceled")
+    canceled, _ = latest(client)
+    sending: dict[str, Any] = {"json": {**BODY, "prompt": "again"}, "headers": {"Idempotency-Key": "again"}}
+    assert client.post(PATH, **sending).json()["error"]["code"] == "job_canceled"
+    sending["headers"]["x-safelight-cancel-on-disconnect"] = "true"
+    anew = client.post(PATH, **sending)
+    assert (anew.status_code, anew.headers.get("idempotency-replayed")) == (200, None)
+    assert anew.headers["x-safelight-job-id"] != canceled
+    known = client.post(PATH, **sending)
+    assert known.headers["x-safelight-job-id"] == anew.headers["x-safelight-job-id"]
+    assert known.headers["idempotency-replayed"] == "true"
+
+
+def test_a_repeat_waits_for_no_render_that_is_being_canceled(
+    client: httpx.Client, studio: Site, painter: Painter
+) -> None:
+    """A running one ends at its next step; the repeat has its own by then."""
+    with painter.resting():
+        sending: dict[str, Any] = {
+            "json": {**BODY, "prompt": "run"},
+            "headers": {"Idempotency-Key": "run", "Prefer": "wait=0"},
+        }
+        running = client.post(PATH, **sending).json()["id"]
+        lease = Driver(studio).claim()
+        client.post(f"/v1/jobs/{running}/cancel").raise_for_status()
+    sending["headers"] = {"Idempotency-Key": "run", "x-safelight-cancel-on-disconnect": "1"}
+    assert client.post(PATH, **sending).headers["x-safelight-job-id"] != running
+    studio.call(studio.services.store.canceled(lease.token))

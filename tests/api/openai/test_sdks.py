@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import openai
 import pytest
 
 from tests.api.openai.node_clients import speak
-from tests.api.openai.painter import Painter
+from tests.api.openai.painter import Painter, until
 from tests.api.openai.test_edits import file, halves
 from tests.api.site import Site, image_of
 
@@ -53,6 +54,26 @@ def test_generate(sdk: openai.OpenAI) -> None:
     assert all(image.url is None for image in answer.data)
     assert answer.model_extra is not None
     assert answer.model_extra["safelight"]["seeds"] == [5, 6]
+
+
+def test_a_retry_of_what_a_timeout_canceled_gets_its_picture(
+    sdk: openai.OpenAI, studio: Site, painter: Painter
+) -> None:
+    """The client hangs up at its own limit, which cancels the job, and tries again by itself."""
+    with painter.resting(), ThreadPoolExecutor(1) as pool:
+        hasty = sdk.with_options(timeout=1.0, max_retries=2)
+        extra = {"cancel_on_disconnect": True, "seed": 5}
+        answer = pool.submit(hasty.images.generate, model="scenes", prompt="too slow", extra_body=extra)
+        until(lambda: any(job["state"] == "canceled" for job in jobs_of(studio, "too slow")))
+        painter.resume()
+        assert answer.result().data
+    assert [job["state"] for job in jobs_of(studio, "too slow")][:1] == ["succeeded"]
+
+
+def jobs_of(studio: Site, prompt: str) -> list[dict[str, Any]]:
+    """The latest jobs of a prompt."""
+    listed = httpx.get(f"{studio.url}/v1/jobs").json()["data"]
+    return [job for job in listed if job["request"]["prompt"] == prompt]
 
 
 def test_a_url_is_fetched_bare(sdk: openai.OpenAI) -> None:
