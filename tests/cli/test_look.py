@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from jobstore.job import JobState
-from safelight.cli.client.look import COLOURS, jobs_table, progress_of, span
+from safelight.cli.client.look import COLOURS, details, jobs_table, progress_of, span
 from safelight.cli.client.progress import ENDED, standing
 
 
@@ -84,3 +84,17 @@ def test_times_have_one_unit() -> None:
         "1 h",
         "1 d",
     ]
+
+
+def test_a_fallback_tells_whose_place_it_takes() -> None:
+    """Beside its model; a job whose own model renders it tells nothing."""
+    more: dict[str, Any] = {
+        "cache": "miss", "attempts": 1, "dimensions": {}, "images": [], "warnings": [], "started_at": None,
+        "cost": {"currency": "USD", "reserved": "0.01", "charged": "0", "gpu_seconds": "0"},
+    }  # fmt: skip
+    console = Console(width=100)
+    for asked, words in (("far", "scenes (instead of far)"), (None, "scenes")):
+        with console.capture() as told:
+            console.print(details(job(**more, fallback_for=asked), "http://127.0.0.1:8080"))
+        [line] = [line for line in told.get().splitlines() if line.startswith("model")]
+        assert line.split(maxsplit=1)[1].strip() == words

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jobstore.keys import hash_secret
 from jobstore.postgres.store import PostgresStore
+from safelight.cli.doctor.places import check_store, check_traces
 from safelight.cli.server.reasons import advice_for, sentence_of
+from safelight.config import Settings, load_settings
+from safelight.config.telemetry import TelemetrySettings
 from tests.cli.running import run_safelight, write_settings
 from tests.e2e.processes import leftovers
 
@@ -109,13 +115,34 @@ def checks_of(output: str) -> dict[str, dict[str, Any]]:
 def test_doctor_warns_of_a_lane_that_nobody_serves(tmp_path: Path) -> None:
     """Jobs of its models would wait for ever."""
     from safelight.cli.doctor.engine import check_lanes
-    from safelight.config import load_settings
 
     file = tmp_path / "safelight.toml"
     file.write_text('[models.a]\nmodel = "x/a"\n[models.b]\nmodel = "x/b"\nlane = "large"')
     check = check_lanes(load_settings(file, {}))
     assert check.status == "warn"
     assert "large" in check.detail
+
+
+def test_doctor_tells_of_traces_that_nobody_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are wanted and the extra is missing; where they are not it says nothing."""
+    wanted = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+    assert list(check_traces(Settings(), {})) == []
+    assert [check.status for check in check_traces(Settings(), wanted)] == ["ok"]
+    monkeypatch.setitem(sys.modules, "safelight.telemetry.otlp", None)  # as if it could not be imported
+    [check] = check_traces(Settings(), wanted)
+    assert (check.status, "safelight[otel]" in check.advice) == ("warn", True)
+    assert list(check_traces(Settings(telemetry=TelemetrySettings(traces="off")), wanted)) == []
+
+
+def test_doctor_tells_of_keys_under_a_pepper_that_is_not_set(settings: dict[str, str], database: str) -> None:
+    """A server would refuse them; with the pepper all is well."""
+    pepper = {"SAFELIGHT_KEY_PEPPER": "a pepper of forty characters, for a test"}
+    environment = {**settings, "SAFELIGHT_STORE": database}
+    assert run_safelight("keys", "create", "ops", environment=environment | pepper).returncode == 0
+    check = check_store(load_settings(None, environment))
+    assert (check.status, "1 API key was" in check.detail) == ("warn", True)
+    assert "SAFELIGHT_KEY_PEPPER" in check.advice
+    assert check_store(load_settings(None, environment | pepper)).status == "ok"
 
 
 def test_a_store_that_is_away_says_why_and_what_to_do(settings: dict[str, str], database: str) -> None:

@@ -93,7 +93,9 @@ def details(job: Job, url: str) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     request = job["request"]
-    rows: list[tuple[str, object]] = [("id", job["id"]), ("model", job["model"])]
+    asked = job.get("fallback_for")
+    model = f"{job['model']} (instead of {asked})" if asked else job["model"]
+    rows: list[tuple[str, object]] = [("id", job["id"]), ("model", model)]
     shown = request | {"adapters": _pairs(request.get("adapters", {}))}
     rows += [(_TITLES.get(name, name), value) for name, value in shown.items() if name != "model"]
     rows += [("cache", job["cache"]), ("attempts", job["attempts"]), ("dimensions", _pairs(job["dimensions"]))]

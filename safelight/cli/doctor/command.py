@@ -109,7 +109,7 @@ def _show_knee(config: Path | None, question: Question, to_json: bool) -> None:
 def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
     """All checks in order; without settings there is nothing else to check."""
     from safelight.cli.doctor.engine import check_device, check_lanes, check_libraries, check_models
-    from safelight.cli.doctor.places import check_broker, check_home, check_outputs, check_store
+    from safelight.cli.doctor.places import check_broker, check_home, check_outputs, check_store, check_traces
     from safelight.cli.doctor.providers import check_providers
 
     try:
@@ -120,6 +120,7 @@ def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
     yield ok("settings", f"{len(settings.models)} model(s): {', '.join(settings.models)}")
     for place in (check_home, check_store, check_broker, check_outputs, check_lanes):
         yield place(settings)
+    yield from check_traces(settings)
     yield from check_providers(settings)
     if all(model.provider is not None for model in settings.models.values()):
         return

@@ -1,4 +1,4 @@
-"""Checks of the places where data goes: home, store, broker, outputs."""
+"""Checks of the places where data goes: home, store, broker, outputs, and those of traces."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -34,24 +35,34 @@ def check_home(settings: Settings) -> Check:
 
 
 def check_store(settings: Settings) -> Check:
-    """The store answers, and its schema is up to date. An embedded one is started for the moment."""
+    """The store answers, its schema is up to date, and no key needs a pepper that is not set.
+
+    An embedded one is started for the moment.
+    """
     from jobstore.protocol import JobStore
     from safelight.cli.server.stores import with_store
 
     if settings.store == "embedded" and not (Path(settings.home) / "postgres" / "PG_VERSION").exists():
         return _embedded_installed()
 
-    async def work(store: JobStore) -> None:
+    async def work(store: JobStore) -> int:
         await store.ping()
+        keys = [] if settings.keys.pepper else await store.list_keys()
+        return sum(key.peppered and key.revoked_at is None for key in keys)
 
     try:
-        with_store(settings, work)
+        lost = with_store(settings, work)
     except CommandError as error:
         advice = error.hint or ("run  safelight migrate" if "migrate" in str(error) else "")
         return fail("store", first_line(error), advice)
     except Exception as error:  # a driver's own
         return fail("store", first_line(error), "check SAFELIGHT_STORE, and that the database runs")
-    return ok("store", f"{_shown(settings.store)}: reachable, schema up to date")
+    reached = f"{_shown(settings.store)}: reachable, schema up to date"
+    if lost:
+        many = "1 API key was" if lost == 1 else f"{lost} API keys were"
+        words = f"{reached}; but {many} made with a pepper that is not set here, and would be refused"
+        return warn("store", words, "set SAFELIGHT_KEY_PEPPER to that of the other servers; docs/keys.md tells more")
+    return ok("store", reached)
 
 
 def check_broker(settings: Settings) -> Check:
@@ -82,6 +93,21 @@ def check_outputs(settings: Settings) -> Check:
         advice = "check SAFELIGHT_OUTPUTS, permissions and free space; for S3 the AWS_* variables"
         return fail("outputs", f"{_shown(settings.outputs)}: {first_line(error)}", advice)
     return ok("outputs", f"{_shown(settings.outputs)}: written and read")
+
+
+def check_traces(settings: Settings, environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    """Where traces are wanted: the library that sends them is there."""
+    from safelight.telemetry.traces import endpoint_set
+
+    if settings.telemetry.traces == "off" or not endpoint_set(environ):
+        return
+    try:
+        import safelight.telemetry.otlp  # noqa: F401
+    except ImportError:
+        words = "OTEL_EXPORTER_OTLP_ENDPOINT is set, and a package is missing: no trace is sent"
+        yield warn("traces", words, "pip install 'safelight[otel]', or unset it")
+    else:
+        yield ok("traces", "sent where OTEL_EXPORTER_OTLP_ENDPOINT says")
 
 
 def _embedded_installed() -> Check:
