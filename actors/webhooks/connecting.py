@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
 
@@ -15,19 +16,38 @@ from jobstore.webhooks.addresses import Address, AddressRules
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 
-_THREADS = 8
+_TURN_S = 2.0
+
+
+class ResolverBusyError(Exception):
+    """All threads wait for name servers: nobody was asked for the name."""
 
 
 class SystemResolver:
     """Asks the system. It blocks, so it has threads of its own: nothing else waits for a slow name server."""
 
-    def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="webhook-names")
+    def __init__(self, threads: int, turn_s: float = _TURN_S) -> None:
+        """``turn_s`` is how many seconds a question waits for a thread."""
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook-names")
+        self._free = asyncio.Semaphore(threads)
+        self._turn_s = turn_s
 
     async def __call__(self, host: str, port: int) -> Sequence[Address]:
-        """All addresses of a host. Raises OSError."""
+        """All addresses of a host. Raises OSError, ResolverBusyError."""
+        try:
+            async with asyncio.timeout(self._turn_s):
+                await self._free.acquire()
+        except TimeoutError:
+            raise ResolverBusyError("not tried: too many names wait for slow name servers") from None
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._threads, _resolved, host, port)
+
+        def over(_asked: Future[list[Any]]) -> None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._free.release)
+
+        asked = self._threads.submit(_resolved, host, port)
+        asked.add_done_callback(over)  # the thread's end, and not that of a question that was given up
+        found = await asyncio.wrap_future(asked)
         return list(dict.fromkeys(ip_address(place[4][0]) for place in found))
 
     def close(self) -> None:

@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from contextlib import suppress
 
-from actors.webhooks.sending import Answer, Sender, SendError
-from jobstore.webhooks.model import Due, EventType, Tried
+from actors.webhooks.sending import Answer, NotTriedError, Sender, SendError
+from jobstore.webhooks.model import Due, EventType, Tried, UnderWay
 from jobstore.webhooks.payload import payload_of
 from jobstore.webhooks.protocol import WebhookStore
 from jobstore.webhooks.rows import GONE
@@ -31,6 +31,8 @@ _log = get_logger(__name__)
 _SETTLE_S = 45.0  # what a lease lasts beyond a try, for the store to hear of it
 _GRACE_S = 5.0
 _PER_ORIGIN = 4  # tries under way to one origin: a slow receiver holds up few slots
+_KEYS_SHARE = 4  # a key has a quarter of the slots at most: names that hang are free, keys are not
+_SOON_S = 5.0  # until what was not tried is looked at again
 _COUNT_EVERY_S = 15.0
 _DAY_S = 86_400.0
 _GONE = 410
@@ -46,7 +48,7 @@ class Courier:
         self._sender = sender
         self._wake = asyncio.Event()
         self._trouble = Throttle()
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._under_way: dict[asyncio.Task[None], Due] = {}
         self._counted_at = float("-inf")
 
     def nudge(self) -> None:
@@ -67,10 +69,9 @@ class Courier:
     async def look(self) -> None:
         """Begin to deliver what is due, as far as there are slots."""
         while (free := self._settings.slots - len(self._under_way)) > 0:
-            busy = [origin for origin, count in Counter(self._under_way.values()).items() if count >= _PER_ORIGIN]
             lease_s = self._settings.timeout_s + _SETTLE_S
             try:
-                claimed = await self._store.claim_deliveries(free, lease_s, busy)
+                claimed = await self._store.claim_deliveries(free, lease_s, self._load())
             except Exception as error:  # the driver's errors differ by store; the next look makes up for it
                 if self._trouble.due(type(error).__name__):
                     _log.warning("no webhooks claimed", action="webhooks.claim_failed", error=type(error).__name__)
@@ -81,9 +82,17 @@ class Courier:
             for due in claimed:
                 self._begin(due)
 
+    def _load(self) -> UnderWay:
+        origins = Counter(due.origin for due in self._under_way.values())
+        return UnderWay(
+            origins=tuple(origin for origin, count in origins.items() if count >= _PER_ORIGIN),
+            keys=dict(Counter(due.key_id for due in self._under_way.values())),
+            per_key=max(1, self._settings.slots // _KEYS_SHARE),
+        )
+
     def _begin(self, due: Due) -> None:
         task = asyncio.create_task(self._deliver(due))
-        self._under_way[task] = due.origin
+        self._under_way[task] = due
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -145,6 +154,9 @@ class Courier:
         try:
             with WEBHOOK_SECONDS.time():
                 answer = await self._sender.post(due.url, headers, body)
+        except NotTriedError as error:
+            pause = _SOON_S * random.uniform(1.0, 1.5)  # noqa: S311 - no secret
+            return Tried(delivered=False, payload=payload, error=str(error), retry_in_s=pause, counted=False)
         except SendError as error:
             return Tried(delivered=False, payload=payload, error=str(error), retry_in_s=pause_s(due.tries))
         return _answered(due, payload, answer)

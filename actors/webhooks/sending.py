@@ -9,11 +9,12 @@ from typing import NamedTuple
 import httpcore
 import httpx
 
-from actors.webhooks.connecting import CheckedBackend, Resolve, SystemResolver
+from actors.webhooks.connecting import CheckedBackend, Resolve, ResolverBusyError, SystemResolver
 from jobstore.webhooks.addresses import AddressRules, RefusedAddressError
 from safelight.config import WebhookSettings
 
 _CONNECT_S = 5.0
+_THREADS_A_SLOT = 2  # names that hang outlive the tries that wanted them
 
 
 class Answer(NamedTuple):
@@ -27,6 +28,10 @@ class SendError(Exception):
     """There was no answer; the message says why, for people, and holds no secret."""
 
 
+class NotTriedError(SendError):
+    """Nothing was tried, for want of room in this process."""
+
+
 class Sender:
     """Belongs to the event loop that it is used on."""
 
@@ -34,7 +39,7 @@ class Sender:
         """``resolve`` takes the place of the system's names."""
         self._timeout_s = settings.timeout_s
         self._rules = AddressRules(settings)
-        self._names = SystemResolver()
+        self._names = SystemResolver(_THREADS_A_SLOT * settings.slots)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=httpx.create_ssl_context(),
             max_connections=settings.slots,
@@ -43,10 +48,12 @@ class Sender:
         )
 
     async def post(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
-        """The receiver's answer. Raises SendError, within the time limit of the settings."""
+        """The receiver's answer. Raises SendError, NotTriedError, within the time limit of the settings."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._post(url, headers, body)
+        except ResolverBusyError as error:
+            raise NotTriedError(str(error)) from error
         except RefusedAddressError as error:
             raise SendError(f"the address is refused: {error}") from error
         except (TimeoutError, httpcore.TimeoutException) as error:

@@ -7,19 +7,18 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from psycopg.types.json import Jsonb
 
 from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.postgres.endpoints import GIVE_UP
 from jobstore.postgres.rows import pictures_of
 from jobstore.rules.cursors import decoded, encoded
-from jobstore.rules.rows import Row, to_job
+from jobstore.rules.rows import NOBODY, Row, to_job
 from jobstore.webhooks.errors import WebhookNotFoundError
-from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, Outstanding, Tried
-from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_delivery, to_due, to_endpoint
+from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, Outstanding, Tried, UnderWay
+from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_claim, to_delivery, to_due, to_endpoint
 
-PER_ORIGIN = 4
-"""How many deliveries to one origin a claim takes."""
-
+_OWNER = f"coalesce(key_id, '{NOBODY}'::uuid)"
 _TEST = """
 INSERT INTO webhook_delivery (endpoint_id, key_id, origin, type)
 SELECT id, key_id, origin, 'webhook.test' FROM webhook_endpoint WHERE id = %(id)s RETURNING *
@@ -37,24 +36,43 @@ UPDATE webhook_delivery SET state = 'pending', next_at = clock_timestamp(), atte
     delivered_at = NULL
 WHERE id = %(id)s RETURNING *
 """
-# Origins with something pending are found by leaps through the index: a long queue for one costs others nothing.
-_CLAIM = """
+# Keys with something pending are found by leaps through the index, and of each only what is due is looked at. Which of
+# it is taken is settled before anything is locked: what another process was quicker with is left out then.
+_CLAIM = f"""
 WITH RECURSIVE place AS (
-    (SELECT origin FROM webhook_delivery WHERE state = 'pending' ORDER BY origin LIMIT 1)
+    (SELECT {_OWNER} AS owner FROM webhook_delivery WHERE state = 'pending' ORDER BY {_OWNER} LIMIT 1)
     UNION ALL
     SELECT (
-        SELECT next.origin FROM webhook_delivery AS next
-        WHERE next.state = 'pending' AND next.origin > place.origin ORDER BY next.origin LIMIT 1
-    ) FROM place WHERE place.origin IS NOT NULL
+        SELECT {_OWNER} FROM webhook_delivery
+        WHERE state = 'pending' AND {_OWNER} > place.owner ORDER BY {_OWNER} LIMIT 1
+    ) FROM place WHERE place.owner IS NOT NULL
+),
+waiting AS (
+    SELECT owner, found.*, row_number() OVER (PARTITION BY owner, origin ORDER BY next_at, seq) AS of_origin
+    FROM place CROSS JOIN LATERAL (
+        SELECT seq, origin, next_at FROM webhook_delivery
+        WHERE state = 'pending' AND {_OWNER} = place.owner AND next_at <= statement_timestamp()
+          AND origin <> ALL(%(without)s::text[])
+        ORDER BY next_at LIMIT %(window)s
+    ) AS found
+    WHERE owner IS NOT NULL
+),
+turn AS (
+    SELECT seq, origin, next_at, row_number() OVER (PARTITION BY owner ORDER BY next_at, seq)
+        + coalesce((%(trying)s::jsonb ->> owner::text)::int, 0) AS of_key
+    FROM waiting WHERE of_origin <= %(per_origin)s
+),
+shared AS (
+    SELECT seq, next_at, of_key, row_number() OVER (PARTITION BY origin ORDER BY of_key, next_at, seq) AS of_origin
+    FROM turn WHERE of_key <= %(per_key)s
+),
+chosen AS MATERIALIZED (
+    SELECT seq FROM shared WHERE of_origin <= %(per_origin)s ORDER BY of_key, next_at, seq LIMIT %(limit)s
 ),
 due AS MATERIALIZED (
-    SELECT waiting.id FROM place CROSS JOIN LATERAL (
-        SELECT id, next_at FROM webhook_delivery AS delivery
-        WHERE state = 'pending' AND delivery.origin = place.origin AND next_at <= statement_timestamp()
-        ORDER BY next_at LIMIT %(per_origin)s FOR UPDATE SKIP LOCKED
-    ) AS waiting
-    WHERE place.origin IS NOT NULL AND place.origin <> ALL(%(without)s::text[])
-    ORDER BY waiting.next_at LIMIT %(limit)s
+    SELECT id FROM webhook_delivery
+    WHERE seq = ANY(ARRAY(SELECT seq FROM chosen)) AND state = 'pending' AND next_at <= statement_timestamp()
+    FOR UPDATE SKIP LOCKED
 )
 UPDATE webhook_delivery AS delivery SET
     attempts = attempts + 1, next_at = clock_timestamp() + make_interval(secs => %(lease_s)s),
@@ -72,6 +90,7 @@ UPDATE webhook_delivery SET
     state = CASE WHEN %(delivered)s THEN 'delivered' WHEN %(retry_in_s)s::float8 IS NULL THEN 'failed' ELSE state END,
     delivered_at = CASE WHEN %(delivered)s THEN clock_timestamp() END,
     next_at = clock_timestamp() + make_interval(secs => coalesce(%(retry_in_s)s::float8, 0)),
+    attempts_before = attempts_before + CASE WHEN %(counted)s THEN 0 ELSE 1 END,
     payload = coalesce(payload, %(payload)s), status = %(status)s, last_error = %(error)s
 WHERE id = %(id)s AND attempts = %(attempt)s AND state = 'pending' RETURNING id
 """
@@ -116,9 +135,10 @@ async def redeliver(connection: Connection, delivery_id: UUID) -> Delivery:
     return _found(await one(connection, _REDELIVER, {"id": delivery_id}))
 
 
-async def claim(connection: Connection, limit: int, lease_s: float, without: Sequence[str]) -> tuple[Due, ...]:
+async def claim(connection: Connection, limit: int, lease_s: float, under_way: UnderWay) -> tuple[Due, ...]:
     """Take what is due, with all that a try needs."""
-    values = {"limit": limit, "lease_s": lease_s, "without": list(without), "per_origin": PER_ORIGIN}
+    values = to_claim(limit, under_way)
+    values |= {"lease_s": lease_s, "trying": Jsonb(values["trying"])}
     rows = await every(connection, _CLAIM, values)
     if not rows:
         return ()
@@ -153,7 +173,7 @@ async def settle(connection: Connection, due: Due, tried: Tried, disable_after_s
         "disable_after_s": disable_after_s,
     }
     await connection.execute(_LOCK, values)
-    if await one(connection, _SETTLE, values) is None or due.endpoint_id is None:
+    if await one(connection, _SETTLE, values) is None or due.endpoint_id is None or not tried.counted:
         return None
     if tried.delivered:
         await connection.execute(_WELL, values)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
 from jobstore.postgres import deliveries, endpoints
 from jobstore.postgres.columns import Connection
 from jobstore.webhooks.model import (
+    NOTHING_UNDER_WAY,
     Delivery,
     DeliveryFilter,
     DeliveryPage,
@@ -19,6 +20,7 @@ from jobstore.webhooks.model import (
     NewEndpoint,
     Outstanding,
     Tried,
+    UnderWay,
 )
 
 T = TypeVar("T")
@@ -61,8 +63,10 @@ class PostgresWebhooks(ABC):
     async def redeliver(self, delivery_id: UUID) -> Delivery:
         return await self.on_connection(lambda c: deliveries.redeliver(c, delivery_id))
 
-    async def claim_deliveries(self, limit: int, lease_s: float, without: Sequence[str] = ()) -> tuple[Due, ...]:
-        return await self.on_connection(lambda c: deliveries.claim(c, limit, lease_s, without))
+    async def claim_deliveries(
+        self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY
+    ) -> tuple[Due, ...]:
+        return await self.on_connection(lambda c: deliveries.claim(c, limit, lease_s, under_way))
 
     async def settle_delivery(self, due: Due, tried: Tried, disable_after_s: float) -> Endpoint | None:
         return await self.on_connection(lambda c: deliveries.settle(c, due, tried, disable_after_s), together=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,16 +10,23 @@ import msgspec
 from jobstore.ids import uuid7
 from jobstore.job import Job
 from jobstore.rules.cursors import decoded, encoded
-from jobstore.rules.rows import Row, to_job
+from jobstore.rules.rows import NOBODY, Row, to_job
 from jobstore.sqlite import endpoints
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.rows import SqliteRows
 from jobstore.webhooks.errors import WebhookNotFoundError
-from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, EventType, Outstanding, Tried
-from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_delivery, to_due, to_endpoint
-
-PER_ORIGIN = 4
-"""How many deliveries to one origin a claim takes."""
+from jobstore.webhooks.model import (
+    Delivery,
+    DeliveryFilter,
+    DeliveryPage,
+    Due,
+    Endpoint,
+    EventType,
+    Outstanding,
+    Tried,
+    UnderWay,
+)
+from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_claim, to_delivery, to_due, to_endpoint
 
 _LIST = """
 SELECT * FROM webhook_delivery
@@ -30,7 +35,25 @@ WHERE (:all_keys OR key_id IS :key_id) AND (:state IS NULL OR state = :state)
   AND (:before IS NULL OR seq < :before)
 ORDER BY seq DESC LIMIT :limit
 """
-_DUE = "SELECT seq, origin FROM webhook_delivery WHERE state = 'pending' AND next_at <= :now ORDER BY next_at"
+_ANY_DUE = "SELECT 1 FROM webhook_delivery WHERE state = 'pending' AND next_at <= :now LIMIT 1"
+_DUE = """
+WITH waiting AS (
+    SELECT seq, key_id, origin, next_at,
+           row_number() OVER (PARTITION BY key_id, origin ORDER BY next_at, seq) AS of_origin
+    FROM webhook_delivery
+    WHERE state = 'pending' AND next_at <= :now AND origin NOT IN (SELECT value FROM json_each(:without))
+),
+turn AS (
+    SELECT seq, origin, next_at, row_number() OVER (PARTITION BY key_id ORDER BY next_at, seq)
+        + coalesce((SELECT value FROM json_each(:trying) WHERE json_each.key = coalesce(key_id, :nobody)), 0) AS of_key
+    FROM waiting WHERE of_origin <= :per_origin
+),
+shared AS (
+    SELECT seq, next_at, of_key, row_number() OVER (PARTITION BY origin ORDER BY of_key, next_at, seq) AS of_origin
+    FROM turn WHERE of_key <= :per_key
+)
+SELECT seq FROM shared WHERE of_origin <= :per_origin ORDER BY of_key, next_at, seq LIMIT :limit
+"""
 _CLAIM = """
 UPDATE webhook_delivery SET attempts = attempts + 1, next_at = :until, tried_at = :now WHERE seq = :seq
 """
@@ -79,15 +102,17 @@ async def redeliver(database: Database, delivery_id: UUID) -> Delivery:
     return await find(database, delivery_id)
 
 
-async def claim(rows: SqliteRows, limit: int, lease_s: float, without: Sequence[str]) -> tuple[Due, ...]:
+async def any_due(database: Database) -> bool:
+    """Whether a claim would find anything: a look now and then need not be a write."""
+    return await database.one(_ANY_DUE, {"now": now()}) is not None
+
+
+async def claim(rows: SqliteRows, limit: int, lease_s: float, under_way: UnderWay) -> tuple[Due, ...]:
     """Take what is due, with all that a try needs."""
     database, instant = rows.database, now()
-    taken: Counter[str] = Counter()
-    chosen: list[int] = []
-    for row in await database.every(_DUE, {"now": instant}):
-        if len(chosen) < limit and row["origin"] not in without and taken[row["origin"]] < PER_ORIGIN:
-            taken[row["origin"]] += 1
-            chosen.append(row["seq"])
+    values = to_claim(limit, under_way)
+    values |= {name: msgspec.json.encode(values[name]).decode() for name in ("without", "trying")}
+    chosen = [row["seq"] for row in await database.every(_DUE, values | {"now": instant, "nobody": NOBODY})]
     for seq in chosen:
         await database.execute(_CLAIM, {"seq": seq, "now": instant, "until": instant + round(1e6 * lease_s)})
     found = [await database.one("SELECT * FROM webhook_delivery WHERE seq = :seq", {"seq": seq}) for seq in chosen]
@@ -119,15 +144,16 @@ async def settle(database: Database, due: Due, tried: Tried, disable_after_s: fl
         "status": tried.status,
         "why": tried.error,
         "body": tried.payload,
+        "uncounted": not tried.counted,
         "id": due.id,
         "attempt": due.attempt,
     }
     query = (
         "UPDATE webhook_delivery SET state = :state, delivered_at = :delivered_at, next_at = :next_at, "
-        "status = :status, last_error = :why, payload = coalesce(payload, :body) "
-        "WHERE id = :id AND attempts = :attempt AND state = 'pending'"
+        "attempts_before = attempts_before + :uncounted, status = :status, last_error = :why, "
+        "payload = coalesce(payload, :body) WHERE id = :id AND attempts = :attempt AND state = 'pending'"
     )
-    if not await database.execute(query, values) or due.endpoint_id is None:
+    if not await database.execute(query, values) or due.endpoint_id is None or not tried.counted:
         return None
     endpoint = await database.one("SELECT * FROM webhook_endpoint WHERE id = :id", {"id": due.endpoint_id})
     if endpoint is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
@@ -11,6 +11,7 @@ from jobstore.sqlite import deliveries, endpoints
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.rows import SqliteRows
 from jobstore.webhooks.model import (
+    NOTHING_UNDER_WAY,
     Delivery,
     DeliveryFilter,
     DeliveryPage,
@@ -20,6 +21,7 @@ from jobstore.webhooks.model import (
     NewEndpoint,
     Outstanding,
     Tried,
+    UnderWay,
 )
 
 T = TypeVar("T")
@@ -62,10 +64,12 @@ class SqliteWebhooks(ABC):
     async def redeliver(self, delivery_id: UUID) -> Delivery:
         return await self.on_database(lambda d: deliveries.redeliver(d, delivery_id))
 
-    async def claim_deliveries(self, limit: int, lease_s: float, without: Sequence[str] = ()) -> tuple[Due, ...]:
-        if not (await self.outstanding()).pending:
-            return ()  # a look now and then need not be a write
-        return await self.on_database(lambda d: deliveries.claim(SqliteRows(d), limit, lease_s, without))
+    async def claim_deliveries(
+        self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY
+    ) -> tuple[Due, ...]:
+        if not await self.on_database(deliveries.any_due, writes=False):
+            return ()
+        return await self.on_database(lambda d: deliveries.claim(SqliteRows(d), limit, lease_s, under_way))
 
     async def settle_delivery(self, due: Due, tried: Tried, disable_after_s: float) -> Endpoint | None:
         return await self.on_database(lambda d: deliveries.settle(d, due, tried, disable_after_s))

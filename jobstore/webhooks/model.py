@@ -135,6 +135,7 @@ class Due(Struct, frozen=True, kw_only=True):
     id: UUID
     endpoint_id: UUID | None
     job_id: UUID | None
+    key_id: UUID | None
     origin: str
     type: str
     event: dict[str, Any]
@@ -147,10 +148,27 @@ class Due(Struct, frozen=True, kw_only=True):
     job: Job | None
 
 
+class UnderWay(Struct, frozen=True, kw_only=True):
+    """What a process is trying already, so that a claim shares its slots out fairly.
+
+    ``origins`` are those that get no more for now. ``keys`` is how many tries of each key are under way (those of None
+    are of jobs without one), and ``per_key`` how many there may be.
+    """
+
+    origins: tuple[str, ...] = ()
+    keys: dict[UUID | None, int] = {}
+    per_key: int = 1_000_000
+
+
+NOTHING_UNDER_WAY = UnderWay()
+"""Of a process that has just begun."""
+
+
 class Tried(Struct, frozen=True, kw_only=True):
     """What came of a try. ``retry_in_s`` is when to try again, in seconds; None gives up.
 
-    ``gone`` disables the endpoint: its receiver answered 410.
+    ``gone`` disables the endpoint: its receiver answered 410. One that isn't ``counted`` never came to the receiver:
+    it is no try of the schedule, and no failure of the endpoint.
     """
 
     delivered: bool
@@ -159,6 +177,7 @@ class Tried(Struct, frozen=True, kw_only=True):
     error: str | None = None
     retry_in_s: float | None = None
     gone: bool = False
+    counted: bool = True
 
 
 class Outstanding(Struct, frozen=True, kw_only=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
 from jobstore.webhooks.model import (
+    NOTHING_UNDER_WAY,
     Delivery,
     DeliveryFilter,
     DeliveryPage,
@@ -16,6 +16,7 @@ from jobstore.webhooks.model import (
     NewEndpoint,
     Outstanding,
     Tried,
+    UnderWay,
 )
 
 
@@ -55,9 +56,12 @@ class WebhookStore(Protocol):
     async def redeliver(self, delivery_id: UUID) -> Delivery:
         """Let it be tried at once, with a fresh schedule, under its old id. Raises WebhookNotFoundError."""
 
-    async def claim_deliveries(self, limit: int, lease_s: float, without: Sequence[str] = ()) -> tuple[Due, ...]:
-        """Take up to ``limit`` of what is due, a few an origin, none to the origins ``without``; counts the attempts.
+    async def claim_deliveries(
+        self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY
+    ) -> tuple[Due, ...]:
+        """Take up to ``limit`` of what is due, a few an origin; counts the attempts.
 
+        Keys take turns, those first that have the least under way, each within its bound.
         What is not settled within ``lease_s`` seconds is due again. Any number of processes may claim at once.
         """
 

@@ -15,6 +15,7 @@ from jobstore.job import JobState, JobWebhook, NewJob
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.retention import Ages
+from jobstore.sqlite.database import now
 from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
 from jobstore.webhooks.model import (
     ENDINGS,
@@ -27,6 +28,7 @@ from jobstore.webhooks.model import (
     EndpointChanges,
     NewEndpoint,
     Tried,
+    UnderWay,
 )
 from tests.contract.making import claimed, failed, new_job, new_worker, rendered
 
@@ -49,6 +51,34 @@ def hooked(*events: str, **fields: Any) -> NewJob:
     return msgspec.structs.replace(new_job(**fields), webhook=hook, webhook_secret="whsec_b3du")
 
 
+async def crowded(store: JobStore, key_id: UUID | None, count: int, *, due: bool) -> None:
+    """Put many deliveries into the outbox at once, each to an origin of its own."""
+    text = "webhook_delivery (id, key_id, origin, type, next_at, created_at)"
+    if isinstance(store, PostgresStore):
+
+        async def write(connection: Any) -> None:
+            at = f"clock_timestamp() + interval '{0 if due else 1} h'"
+            query = (
+                f"INSERT INTO {text} SELECT gen_random_uuid(), %(key)s, 'https://h' || i, 'job.failed', {at}, "
+                "clock_timestamp() FROM generate_series(1, %(count)s) AS i"
+            )
+            await connection.execute(query, {"key": key_id, "count": count})
+
+        await store.on_connection(write)
+    else:
+
+        async def insert(database: Any) -> None:
+            query = (
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count) "
+                f"INSERT INTO {text} SELECT printf('%08x-0000-4000-8000-000000000000', i), :key, 'https://h' || i, "
+                "'job.failed', :at, :now FROM n"
+            )
+            at = now() + (0 if due else 3_600_000_000)
+            await database.execute(query, {"key": key_id, "count": count, "at": at, "now": now()})
+
+        await store.on_database(insert)  # type: ignore[attr-defined]
+
+
 async def types_for(store: JobStore, job_id: UUID) -> list[str]:
     """What is in the outbox for a job, in order."""
     page = await store.deliveries(DeliveryFilter(all_keys=True, job_id=job_id))
@@ -63,7 +93,7 @@ async def sole(store: JobStore) -> Delivery:
 
 async def take(store: JobStore, lease_s: float = 60, without: tuple[str, ...] = ()) -> list[Due]:
     """All that is due."""
-    return list(await store.claim_deliveries(100, lease_s, without))
+    return list(await store.claim_deliveries(100, lease_s, UnderWay(origins=without)))
 
 
 async def retried(store: JobStore, tried: Tried = FAILED, disable_after_s: float = LONG_S) -> Due:
@@ -251,6 +281,48 @@ async def test_an_origin_holds_up_no_other(store: JobStore) -> None:
     assert await take(store) == []
 
 
+async def test_a_keys_many_origins_hold_up_no_other_key(store: JobStore) -> None:
+    """Origins are free, keys are not: each key has its turn, and no more under way than its share."""
+    crowd, ann, bob = uuid7(), uuid7(), None
+    for key, count in ((crowd, 8), (ann, 2), (bob, 1)):
+        for index in range(count):
+            origin = f"https://h{index}.{key}.example"
+            await store.test_endpoint((await add(store, key, url=origin, origin=origin)).id)
+    first = await store.claim_deliveries(3, 60, UnderWay(per_key=4))
+    assert {due.key_id for due in first} == {crowd, ann, bob}
+    held = UnderWay(keys={crowd: 3, ann: 1, bob: 1}, per_key=4)
+    assert sorted([due.key_id == crowd for due in await store.claim_deliveries(100, 60, held)]) == [False, True]
+    held = UnderWay(keys={crowd: 4}, per_key=4)
+    assert await store.claim_deliveries(100, 60, held) == ()
+    assert len(await take(store)) == 6
+
+
+async def test_a_keys_outbox_is_bounded(store: JobStore) -> None:
+    """What is beyond is written as failed with the reason; another key's is not touched, and it can be asked for."""
+    crowd = uuid7()
+    await crowded(store, crowd, 9_999, due=True)
+    for key in (crowd, crowd, None):
+        await store.submit(hooked("job.queued", key_id=key))
+    told = {DeliveryState.PENDING: 0, DeliveryState.FAILED: 0}
+    failed_ones = (await store.deliveries(DeliveryFilter(key_id=crowd, state=DeliveryState.FAILED))).deliveries
+    for key in (crowd, None):
+        for delivery in (await store.deliveries(DeliveryFilter(key_id=key, limit=2))).deliveries:
+            told[delivery.state] += delivery.job_id is not None
+    assert told == {DeliveryState.PENDING: 2, DeliveryState.FAILED: 1}
+    assert [found.error for found in failed_ones] == ["too many deliveries of its key were pending"]
+    assert {due.key_id for due in await store.claim_deliveries(2, 60)} == {crowd, None}
+    assert (await store.redeliver(failed_ones[0].id)).state is DeliveryState.PENDING
+
+
+async def test_a_try_that_never_came_to_the_receiver_counts_for_nothing(store: JobStore) -> None:
+    """Neither in the schedule nor against the endpoint."""
+    endpoint = await add(store)
+    await store.test_endpoint(endpoint.id)
+    assert (await retried(store, msgspec.structs.replace(FAILED, counted=False), 0.0)).tries == 1
+    assert (await store.endpoint(endpoint.id)).failing_since is None
+    assert ((await retried(store)).tries, (await sole(store)).attempts) == (1, 2)
+
+
 async def test_a_rotated_secret_signs_beside_the_new_one_for_a_time(store: JobStore) -> None:
     """Then the new one signs alone."""
     endpoint = await add(store)
@@ -402,8 +474,9 @@ async def test_the_outbox_is_found_by_its_indexes(store: JobStore) -> None:
     async def plan(connection: Any) -> str:
         await connection.execute("SET enable_seqscan = off")
         from jobstore.postgres.deliveries import _CLAIM
+        from jobstore.webhooks.rows import to_claim
 
-        arguments = {"limit": 10, "lease_s": 1, "without": [], "per_origin": 4}
+        arguments = {"lease_s": 1, **to_claim(10, UnderWay()), "trying": "{}"}
         rows = await (await connection.execute("EXPLAIN " + _CLAIM, arguments)).fetchall()
         return "\n".join(row["QUERY PLAN"] for row in rows)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import threading
+from ipaddress import ip_address
 from typing import Any
 from uuid import UUID
 
@@ -12,9 +15,13 @@ import psycopg
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from actors.webhooks.connecting import SystemResolver
 from actors.webhooks.courier import Courier
+from actors.webhooks.sending import Sender
+from jobstore.ids import uuid7
 from jobstore.job import JobState, JobWebhook
 from jobstore.postgres.store import PostgresStore
+from jobstore.webhooks.addresses import Address
 from jobstore.webhooks.model import ENDINGS, Delivery, DeliveryFilter, DeliveryState, NewEndpoint
 from jobstore.webhooks.payload import LIMIT
 from jobstore.webhooks.signing import make_secret
@@ -43,6 +50,11 @@ async def sole(store: PostgresStore) -> Delivery:
     """The only delivery."""
     [delivery] = (await store.deliveries(DeliveryFilter(all_keys=True))).deliveries
     return delivery
+
+
+async def every(store: PostgresStore, key_id: UUID) -> tuple[Delivery, ...]:
+    """All deliveries of a key."""
+    return (await store.deliveries(DeliveryFilter(key_id=key_id))).deliveries
 
 
 def pass_time(database: str) -> None:
@@ -219,6 +231,70 @@ async def test_a_receiver_that_never_answers_is_left(store: PostgresStore) -> No
     await courier.close()
     server.close()
     assert (await sole(store)).error == "no answer within 0.3 s"
+
+
+async def test_a_keys_slow_receivers_hold_up_no_other_key(store: PostgresStore, hook: Receiver) -> None:
+    """One key has very many host names that never answer; a message of another's arrives all the same."""
+    answered = asyncio.Event()
+
+    async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await answered.wait()
+        writer.close()
+
+    async def resolve(_host: str, _port: int) -> list[Address]:
+        return [ip_address("127.0.0.1")]
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    crowd, slots = uuid7(), 8
+    for index in range(2 * slots):
+        url = f"http://h{index}.example:{port}"
+        new = NewEndpoint(key_id=crowd, url=url, origin=url, secret=SECRET)
+        await store.test_endpoint((await store.add_endpoint(new, most=100)).id)
+    settings = msgspec.structs.replace(LOOPBACK, slots=slots)
+    courier = Courier(store, settings, Sender(settings, resolve))
+    await courier.look()
+    await submit(store, hook.url)
+    await rendered(store, new_worker())
+    await courier.look()
+    await asyncio.to_thread(hook.wait)
+    assert [delivery.attempts for delivery in await every(store, crowd)].count(1) == slots // 4
+    answered.set()
+    await courier.close()
+    server.close()
+
+
+async def test_names_that_hang_are_no_try_of_another_receiver(
+    store: PostgresStore, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all threads wait for name servers, a delivery waits, and its schedule doesn't go on."""
+    held = threading.Event()
+    known = socket.getaddrinfo
+
+    def slow(host: Any, *rest: Any, **more: Any) -> Any:
+        if "slow" in str(host):
+            held.wait(20)
+            raise socket.gaierror("no answer")
+        return known("127.0.0.1", *rest, **more)
+
+    monkeypatch.setattr("actors.webhooks.connecting.socket.getaddrinfo", slow)
+    resolver = SystemResolver(2, turn_s=0.05)
+    hanging = [asyncio.create_task(resolver(f"slow{index}.example", 80)) for index in range(2)]
+    await asyncio.sleep(0)
+    url = hook.url.replace("127.0.0.1", "hooks.example")
+    await submit(store, url)
+    await rendered(store, new_worker())
+    courier = Courier(store, LOOPBACK, Sender(LOOPBACK, resolver))
+    await deliver(courier)
+    delivery = await sole(store)
+    assert "slow name servers" in (delivery.error or "")
+    held.set()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    await store.redeliver(delivery.id)
+    await deliver(courier)
+    assert (await sole(store)).state is DeliveryState.DELIVERED
+    await courier.close()
+    resolver.close()
 
 
 async def test_messages_stay_small(store: PostgresStore, courier: Courier, hook: Receiver) -> None:

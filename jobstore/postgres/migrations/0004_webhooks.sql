@@ -48,7 +48,10 @@ CREATE TABLE webhook_delivery (
     tried_at         timestamptz,
     delivered_at     timestamptz
 ) WITH (fillfactor = 70);
-CREATE INDEX webhook_delivery_due ON webhook_delivery (origin, next_at) WHERE state = 'pending';
+-- By key, so that each gets its turn, and then by time, so that what isn't due is not visited.
+CREATE INDEX webhook_delivery_due
+    ON webhook_delivery (coalesce(key_id, '00000000-0000-0000-0000-000000000000'::uuid), next_at)
+    WHERE state = 'pending';
 CREATE INDEX webhook_delivery_waiting ON webhook_delivery (endpoint_id) WHERE state = 'pending';
 CREATE INDEX webhook_delivery_key ON webhook_delivery (key_id, seq);
 CREATE INDEX webhook_delivery_job ON webhook_delivery (job_id);
@@ -60,26 +63,45 @@ ALTER TABLE job ADD COLUMN webhook jsonb;
 ALTER TABLE job_archive ADD COLUMN webhook jsonb;
 CREATE VIEW any_job AS SELECT * FROM job UNION ALL SELECT * FROM job_archive;
 
--- Whatever writes an event, by whatever statement, has written the deliveries too.
+-- Whatever writes an event, by whatever statement, has written the deliveries too. Where 10,000 of a key are pending,
+-- further ones are written as failed: they can be listed, and asked for anew.
 CREATE FUNCTION webhook_outbox() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO webhook_delivery (endpoint_id, job_id, key_id, origin, type, event, created_at)
-    SELECT hook.endpoint_id, job.id, job.key_id, hook.origin, told.type, told.data, told.at
-    FROM (
-        SELECT job_id, data, at,
-               'job.' || CASE data ->> 'state' WHEN 'running' THEN 'started' ELSE data ->> 'state' END AS type
-        FROM written
-    ) AS told
-    JOIN job ON job.id = told.job_id
-    CROSS JOIN LATERAL (
-        SELECT NULL::uuid AS endpoint_id, job.webhook ->> 'origin' AS origin
-        WHERE job.webhook IS NOT NULL AND job.webhook -> 'events' ? told.type
-        UNION ALL
-        SELECT id, endpoint.origin FROM webhook_endpoint AS endpoint
-        WHERE coalesce(endpoint.key_id, '00000000-0000-0000-0000-000000000000'::uuid)
-            = coalesce(job.key_id, '00000000-0000-0000-0000-000000000000'::uuid)
-          AND disabled_at IS NULL AND told.type = ANY(endpoint.events)
-    ) AS hook;
+    WITH message AS MATERIALIZED (
+        SELECT hook.endpoint_id, job.id AS job_id, job.key_id, hook.origin, told.type, told.data, told.at,
+               coalesce(job.key_id, '00000000-0000-0000-0000-000000000000'::uuid) AS owner
+        FROM (
+            SELECT job_id, data, at,
+                   'job.' || CASE data ->> 'state' WHEN 'running' THEN 'started' ELSE data ->> 'state' END AS type
+            FROM written
+        ) AS told
+        JOIN job ON job.id = told.job_id
+        CROSS JOIN LATERAL (
+            SELECT NULL::uuid AS endpoint_id, job.webhook ->> 'origin' AS origin
+            WHERE job.webhook IS NOT NULL AND job.webhook -> 'events' ? told.type
+            UNION ALL
+            SELECT id, endpoint.origin FROM webhook_endpoint AS endpoint
+            WHERE coalesce(endpoint.key_id, '00000000-0000-0000-0000-000000000000'::uuid)
+                = coalesce(job.key_id, '00000000-0000-0000-0000-000000000000'::uuid)
+              AND disabled_at IS NULL AND told.type = ANY(endpoint.events)
+        ) AS hook
+    ),
+    room AS MATERIALIZED (
+        SELECT owner, (
+            SELECT count(*) FROM (
+                SELECT FROM webhook_delivery AS delivery
+                WHERE delivery.state = 'pending'
+                  AND coalesce(delivery.key_id, '00000000-0000-0000-0000-000000000000'::uuid) = told.owner
+                LIMIT 10000
+            ) AS waiting
+        ) < 10000 AS is_left
+        FROM (SELECT DISTINCT owner FROM message) AS told
+    )
+    INSERT INTO webhook_delivery (endpoint_id, job_id, key_id, origin, type, event, created_at, state, last_error)
+    SELECT endpoint_id, job_id, key_id, origin, type, data, at,
+           CASE WHEN is_left THEN 'pending' ELSE 'failed' END,
+           CASE WHEN NOT is_left THEN 'too many deliveries of its key were pending' END
+    FROM message JOIN room USING (owner);
     RETURN NULL;
 END
 $$;
