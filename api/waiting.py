@@ -15,7 +15,10 @@ from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
+R = TypeVar("R")
 T = TypeVar("T")
+
+CLIENT_GONE = 499  # as nginx logs it; nobody reads it
 
 
 async def wait_for_end(services: Services, job: Job, limit_s: float) -> Job:
@@ -56,7 +59,7 @@ async def look(services: Services, job: Job) -> Job:
         return job
 
 
-async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, Job], gone: T) -> Job | T:
+async def unless_gone(request: Request[Any, Any, Any], work: Coroutine[Any, Any, R], gone: T) -> R | T:
     """The result of ``work``, or ``gone`` as soon as the client hangs up. The request's body must have been read."""
     working = asyncio.ensure_future(work)
     hung_up = asyncio.ensure_future(_hang_up(request))

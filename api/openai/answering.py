@@ -10,8 +10,7 @@ from api.images import read_picture
 from api.openai.schemas import Behind, ImageData, ImagesAnswer
 from api.services import Services
 from api.views import cost_view
-from jobstore.job import AnswerForm, Job, Picture, PictureFormat
-from jobstore.pictures import transcode
+from jobstore.job import AnswerForm, Job, Picture
 
 USUAL = AnswerForm()
 
@@ -40,23 +39,15 @@ async def images_answer(services: Services, job: Job, base_url: str) -> ImagesAn
 
 async def encoded(services: Services, answer: object) -> bytes:
     """The answer as JSON: megabytes, so not on the event loop."""
-    return await services.pixels.run(lambda: msgspec.json.encode(answer))
-
-
-async def picture_file(
-    services: Services, picture: Picture, format: PictureFormat | None, compression: int | None
-) -> bytes:
-    """The picture's file as it lies there, or turned into ``format``. Raises ProblemError where it can't be read."""
-    data = await read_picture(services.outputs, picture)
-    if format is None:
-        return data
-    return await services.pixels.run(lambda: transcode(data, format, compression))
+    return await services.pixels.write(lambda: msgspec.json.encode(answer))
 
 
 async def base64_file(services: Services, picture: Picture, form: AnswerForm) -> str:
-    """The picture's file in base64 (RFC 4648, 4)."""
-    data = await picture_file(services, picture, form.format, form.compression)
-    return await services.pixels.run(lambda: b64encode(data).decode())
+    """The picture's file in base64 (RFC 4648, 4). Raises ProblemError where it can't be read."""
+    data = await read_picture(services.outputs, picture)
+    if form.format is not None:
+        data = await services.pixels.turned(picture, data, form.format, form.compression)
+    return await services.pixels.write(lambda: b64encode(data).decode())
 
 
 async def _image(services: Services, job: Job, picture: Picture, form: AnswerForm, base_url: str) -> ImageData:

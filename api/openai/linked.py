@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.params import PathParameter, QueryParameter
 
 from api.auth import parse_job_id
-from api.openai.answering import picture_file
+from api.images import read_picture
 from api.openai.links import PATH, Link
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError
 from api.services import Services
+from api.waiting import CLIENT_GONE, unless_gone
 from jobstore.job import PictureFormat
 
 _Text = Annotated[str, QueryParameter(max_length=128, description="As the link has it.")]
@@ -23,11 +24,12 @@ _HEADERS = {"Cache-Control": "private, max-age=3600", "Cross-Origin-Resource-Pol
     f"{PATH}/{{job_id:str}}/{{index:str}}",
     media_type="image/png",
     summary="Fetch a picture by its link",
-    responses=answers(403, 404),
+    responses=answers(403, 404, 503),
 )
 async def read_linked(
     job_id: Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})],
     index: Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+$")],
+    request: Request[Any, Any, Any],
     services: ServicesDependency,
     expires: _Text = "",
     signature: _Text = "",
@@ -39,7 +41,8 @@ async def read_linked(
     link = Link(job_id=parse_job_id(job_id), index=wanted[0], expires=wanted[1], format=format, compression=compression)
     if min(wanted) < 0 or not await services.links.counts(link, signature):
         raise ProblemError(403, "invalid_link", "this link is not one that was given out, or its time has passed")
-    return await _picture(services, link)
+    answer = await unless_gone(request, _picture(services, link), None)
+    return Response(b"", status_code=CLIENT_GONE, media_type="image/png") if answer is None else answer
 
 
 async def _picture(services: Services, link: Link) -> Response[bytes]:
@@ -48,7 +51,10 @@ async def _picture(services: Services, link: Link) -> Response[bytes]:
     if picture is None:
         raise ProblemError(404, "image_not_found", "the job has no such picture")
     format = PictureFormat(link.format) if link.format else None
-    data = await picture_file(services, picture, format, int(link.compression) if link.compression else None)
+    data = await read_picture(services.outputs, picture)
+    if format is not None:
+        compression = int(link.compression) if link.compression else None
+        data = await services.pixels.turned_for_link(picture, data, format, compression)
     media_type = format.media_type if format else picture.media_type
     name = f"{job.id}-{picture.index}.{media_type.removeprefix('image/')}"
     headers = {**_HEADERS, "Content-Disposition": f'inline; filename="{name}"'}

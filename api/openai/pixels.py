@@ -3,27 +3,102 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
+
+from api.problems import ProblemError
+from jobstore.job import Picture, PictureFormat
+from jobstore.pictures import transcode
 
 T = TypeVar("T")
 
 _THREADS = 2
 _UPLOADS = 4  # whose pictures are unpacked at a time
+_LINKS = 8  # whose pictures are turned, or wait for it, at a time
+_KEPT_BYTES = 64_000_000
+_BUSY = {"Retry-After": "2"}
+
+_Turned = tuple[str, PictureFormat, int | None]
 
 
 class PixelWork:
-    """Encodes and decodes pictures for one API process. ``uploads`` is held while one is taken in."""
+    """Encodes and decodes pictures for one API process. ``uploads`` is held while one is taken in.
+
+    What waits for a thread is dropped when its caller is canceled. Links open without a key: their pictures are turned
+    in a thread of their own, before which few may wait.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="pixels")
+        self._words = ThreadPoolExecutor(_THREADS, thread_name_prefix="answers")
+        self._linked = ThreadPoolExecutor(1, thread_name_prefix="links")
+        self._links = 0
+        self._kept = RecentFiles(_KEPT_BYTES)
         self.uploads = asyncio.Semaphore(_UPLOADS)
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of ``work``, once a thread was free for it."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
+    async def write(self, work: Callable[[], T]) -> T:
+        """The same for base64 and JSON, which take milliseconds: they wait for no picture that is turned."""
+        return await asyncio.get_running_loop().run_in_executor(self._words, work)
+
+    async def turned(self, picture: Picture, data: bytes, format: PictureFormat, compression: int | None) -> bytes:
+        """The picture's file in another format."""
+        return await self.run(lambda: self._turn((picture.sha256, format, compression), data))
+
+    async def turned_for_link(
+        self, picture: Picture, data: bytes, format: PictureFormat, compression: int | None
+    ) -> bytes:
+        """The same for whoever has a link. Raises ProblemError where too many wait."""
+        if self._links >= _LINKS:
+            detail = "too many pictures are fetched by links at the moment"
+            raise ProblemError(503, "unavailable", detail, headers=_BUSY)
+        self._links += 1
+        try:
+            work = (picture.sha256, format, compression), data
+            return await asyncio.get_running_loop().run_in_executor(self._linked, self._turn, *work)
+        finally:
+            self._links -= 1
+
+    def _turn(self, wanted: _Turned, data: bytes) -> bytes:
+        known = self._kept.find(wanted)
+        if known is None:
+            known = transcode(data, *wanted[1:])
+            self._kept.keep(wanted, known)
+        return known
+
     def close(self) -> None:
         """End the threads; what waits is dropped."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._words, self._linked):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+
+class RecentFiles:
+    """The files that were made last, up to so many bytes in all. For any thread."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._files: OrderedDict[_Turned, bytes] = OrderedDict()
+        self._lock = Lock()
+
+    def find(self, wanted: _Turned) -> bytes | None:
+        """The file, if it is still there."""
+        with self._lock:
+            if wanted not in self._files:
+                return None
+            self._files.move_to_end(wanted)
+            return self._files[wanted]
+
+    def keep(self, wanted: _Turned, data: bytes) -> None:
+        """Keep a file, and drop those that were asked for longest ago where there is no room."""
+        with self._lock:
+            self._bytes += len(data) - len(self._files.pop(wanted, b""))
+            self._files[wanted] = data
+            while self._bytes > self._most:
+                self._bytes -= len(self._files.popitem(last=False)[1])

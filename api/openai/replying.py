@@ -21,7 +21,7 @@ from api.preferences import preference_of
 from api.problems import ProblemError
 from api.services import Services
 from api.submitting import Accepted
-from api.waiting import cancel, unless_gone, wait_for_end
+from api.waiting import CLIENT_GONE, cancel, unless_gone, wait_for_end
 from jobstore.job import Job, JobState, NewJob
 
 AnyRequest = Request[Any, Any, Any]
@@ -30,7 +30,6 @@ Submit = Callable[[NewJob], Awaitable[Accepted]]
 
 _CANCEL = "x-safelight-cancel-on-disconnect"
 _SHORTEST_S, _LONGEST_S = 1, 30  # between two polls
-_CLIENT_GONE = 499  # as nginx logs it; nobody reads it
 _BUSY = {"Retry-After": "5"}
 
 
@@ -81,7 +80,7 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
     if waited is None:
         if cancels:
             await cancel(services, job)
-        return Response(b"", status_code=_CLIENT_GONE, media_type="application/json")
+        return _gone()
     if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(waited):
         return await reply(services, request, _anew(new), submit, manner)
     job = waited
@@ -98,8 +97,18 @@ async def ended_or_pending(
         return _pending(job, headers)
     if job.state is not JobState.SUCCEEDED:
         raise failure_of(job)
-    answer = await images_answer(services, job, base_url(request, services))
-    return Response(await encoded(services, answer), status_code=200, headers=headers, media_type="application/json")
+    body = await unless_gone(request, _body(services, job, base_url(request, services)), None)
+    if body is None:
+        return _gone()
+    return Response(body, status_code=200, headers=headers, media_type="application/json")
+
+
+async def _body(services: Services, job: Job, base: str) -> bytes:
+    return await encoded(services, await images_answer(services, job, base))
+
+
+def _gone() -> Response[bytes]:
+    return Response(b"", status_code=CLIENT_GONE, media_type="application/json")
 
 
 def poll_headers(job: Job) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -13,6 +14,7 @@ import pytest
 
 from api.openai.links import Link, LinkSigner
 from safelight.config import Settings
+from tests.api.openai.painter import until
 from tests.api.site import Site, image_of, with_server
 
 PATH = "/v1/images/generations"
@@ -46,6 +48,22 @@ def test_a_link_gives_the_format_and_quality_that_were_asked_for(client: httpx.C
         assert image_of(answer.content).format == "JPEG"
         sizes.append(len(answer.content))
     assert sizes[0] < sizes[1]
+
+
+def test_a_client_of_a_link_that_hangs_up_leaves_no_work(client: httpx.Client, studio: Site) -> None:
+    """What is asked for behind links waits apart, and is dropped with who asked."""
+    url = link_to(client, seed=4, output_format="webp", output_compression=7)
+    pixels, release = studio.services.pixels, threading.Event()
+    pixels._linked.submit(release.wait)
+    try:
+        with pytest.raises(httpx.ReadTimeout):
+            httpx.get(url, timeout=0.3)
+        until(lambda: pixels._links == 0)
+        turned = {"prompt": "a link", "seed": 4, "output_format": "webp", "output_compression": 7}
+        assert client.post(PATH, json=turned).status_code == 200
+    finally:
+        release.set()
+    assert httpx.get(url).headers["content-type"] == "image/webp"
 
 
 def test_models_named_after_dall_e_answer_with_links(client: httpx.Client) -> None:
