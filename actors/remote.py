@@ -12,7 +12,14 @@ from PIL import Image
 from actors.engine import RenderResult
 from actors.leases import HeldJob
 from actors.parts import Parts
-from actors.providers.orders import Order, ProviderError, ProviderOutputError, ProviderUnreachableError
+from actors.providers.orders import (
+    Order,
+    ProviderBusyError,
+    ProviderError,
+    ProviderFilteredError,
+    ProviderOutputError,
+    ProviderRefusedError,
+)
 from actors.settle import Failed, HandedBack, Outcome, Rendered, Stopped
 from actors.storing import OutputsUnavailableError, store_pictures
 from jobstore.job import Job, JobError
@@ -29,7 +36,10 @@ _LOOK_S = 0.25
 # A picture may have that many times the pixels that were asked for, or as many as the smallest of some providers.
 _MOST_TIMES = 4
 _ALWAYS_PIXELS = 2048 * 1024
-_UNSURE = ProviderUnreachableError.code
+# A failure that the provider told. After any other nobody knows whether it renders, or it has rendered.
+_TOLD = frozenset(
+    kind.code for kind in (ProviderBusyError, ProviderRefusedError, ProviderFilteredError, ProviderOutputError)
+)
 _NO_SEED = "the provider takes no seed, steps or guidance: the same request may give another picture"
 
 
@@ -83,8 +93,8 @@ class _LateError(Exception):
 async def _order(parts: Parts, job: Job) -> Order:
     request = job.request
     return Order(
-        # Asked again after an answer got lost, the provider finds what it renders already; after a failure it is
-        # asked anew.
+        # Asked again after an answer got lost, the provider finds what it renders already; after a failure that it
+        # told it is asked anew.
         key=f"{job.id}-{job.fingerprint[:12]}-{await _failures(parts, job)}",
         prompt=request.prompt,
         negative_prompt=request.negative_prompt,
@@ -98,12 +108,12 @@ async def _order(parts: Parts, job: Job) -> Order:
 
 
 async def _failures(parts: Parts, job: Job) -> int:
-    """How often the job has failed so far, but for silences."""
+    """How often a provider has told of a failure of the job so far."""
     if job.attempts <= 1:
         return 0
     events = await parts.store.events(job.id)
     errors = [event.data["error"] for event in events if event.data.get("error")]
-    return sum(error.get("code") != _UNSURE for error in errors)
+    return sum(error.get("code") in _TOLD for error in errors)
 
 
 async def _unless_unwanted(

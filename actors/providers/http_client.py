@@ -41,6 +41,9 @@ class HttpClient:
         try:
             async with self._http.stream(method, url, **request) as response:
                 return Answer(response.status_code, response.headers, await self._body(response, most_bytes))
+        except httpx.InvalidURL as error:  # such as a provider's own Location may be
+            words = f"the provider of {self._name} can't be asked at an address that is none"
+            raise ProviderOutputError(words) from error
         except httpx.HTTPError as error:
             words = f"the provider of {self._name} can't be reached: {type(error).__name__}"
             raise ProviderUnreachableError(words) from error

@@ -61,13 +61,11 @@ class OpenAIImages:
         most = order.n * self._settings.max_picture_mb * _MEGABYTE * 4 // 3 + _REST_BYTES
         headers = {"Idempotency-Key": f'"{order.key}"', "Prefer": f"respond-async, wait={_WAIT_S}"}
         answer = await self._http.send("POST", self._url, most, json=self._body(order), headers=headers)
-        if answer.status == 202:
-            poll = poll_of(self._url, answer.headers)
-            if poll is None:
-                raise ProviderOutputError(f"the provider of {self._name} answered 202 and didn't say where to look")
-            answer = await self._polled(poll, answer, most)
+        promised = answer.status == 202
+        if promised:
+            answer = await self._polled(poll_of(self._name, self._url, answer.headers), answer, most)
         if answer.status != 200:
-            raise refusal(self._name, answer.status, answer.headers, answer.body, self._secrets)
+            raise refusal(self._name, answer.status, answer.headers, answer.body, self._secrets, promised=promised)
         return answer
 
     async def _polled(self, poll: Poll, answer: Answer, most: int) -> Answer:

@@ -59,7 +59,7 @@ class ProviderBusyError(ProviderError):
 
 
 class ProviderUnreachableError(ProviderError):
-    """No answer came, so nobody knows whether it renders."""
+    """No answer came, or only a proxy's, so nobody knows whether it renders."""
 
     code = "provider_unreachable"
 

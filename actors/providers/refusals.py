@@ -14,9 +14,13 @@ from actors.providers.orders import (
     ProviderError,
     ProviderFilteredError,
     ProviderRefusedError,
+    ProviderUnreachableError,
 )
 
 LONGEST_PAUSE_S = 300.0
+# A proxy that heard nothing from the provider (Cloudflare's have numbers of their own), or a provider that has a
+# request with this key under way: it may render.
+UNSURE = frozenset({408, 409, 502, 503, 504, 520, 521, 522, 523, 524})
 
 _FILTERED = frozenset(
     {
@@ -33,8 +37,13 @@ _MOST_CHARS = 300
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a0-\uffff]+")
 
 
-def refusal(name: str, status: int, headers: Mapping[str, str], body: bytes, secrets: Iterable[str]) -> ProviderError:
-    """The error of an answer of a provider (``name`` is the model that is asked of it)."""
+def refusal(
+    name: str, status: int, headers: Mapping[str, str], body: bytes, secrets: Iterable[str], *, promised: bool = False
+) -> ProviderError:
+    """The error of an answer of a provider (``name`` is the model that is asked of it).
+
+    After a 202 pictures are ``promised``: an error that may pass doesn't say that there will be none.
+    """
     code, message = _told(body)
     words = f"the provider of {name} answered {status}"
     if status not in _UNPAID and message:  # what it says of a key may show parts of it
@@ -43,7 +52,10 @@ def refusal(name: str, status: int, headers: Mapping[str, str], body: bytes, sec
         return ProviderFilteredError(words)
     if headers.get("x-should-retry", "").lower() == "false" or code in _SPENT:
         return ProviderRefusedError(words)
-    if status in (408, 409, 425, 429) or status >= 500:
+    busy = status in (425, 429) or status >= 500
+    if status in UNSURE or (promised and busy):
+        return ProviderUnreachableError(words, pause_of(headers))
+    if busy:
         return ProviderBusyError(words, pause_of(headers))
     return ProviderRefusedError(words)
 

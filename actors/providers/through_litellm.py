@@ -17,7 +17,7 @@ from actors.providers.orders import (
     ProviderRefusedError,
     ProviderUnreachableError,
 )
-from actors.providers.refusals import pause_of
+from actors.providers.refusals import UNSURE, pause_of
 from safelight.config import ProviderSettings
 
 _FILTERED = "ContentPolicyViolationError"
@@ -101,7 +101,9 @@ def _refusal(name: str, error: Exception) -> ProviderError:
         return ProviderFilteredError(words)
     if kind in _UNREACHABLE:
         return ProviderUnreachableError(words)
-    if isinstance(status, int) and (status in (408, 409, 429) or status >= 500):
+    if isinstance(status, int) and (status in UNSURE or status == 429 or status >= 500):
         response = getattr(error, "response", None)
-        return ProviderBusyError(words, pause_of(getattr(response, "headers", None) or {}))
+        pause_s = pause_of(getattr(response, "headers", None) or {})
+        kind_of_error = ProviderUnreachableError if status in UNSURE else ProviderBusyError
+        return kind_of_error(words, pause_s)
     return ProviderRefusedError(words)

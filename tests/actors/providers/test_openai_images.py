@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.providers.orders import Order, ProviderError
+from actors.providers.http_client import HttpClient
+from actors.providers.orders import Order, ProviderError, ProviderRefusedError
 from actors.providers.polling import poll_of
 from actors.providers.refusals import LONGEST_PAUSE_S, pause_of
 from actors.providers.registry import Providers
@@ -66,7 +67,12 @@ async def test_extra_fields_are_sent_where_the_settings_say_so(service: Service)
         (Reply(429, refused("rate_limit_exceeded")), "provider_busy", "429"),
         (Reply(429, refused("insufficient_quota")), "provider_refused", "429"),
         (Reply(500, refused("render_failed"), {"x-should-retry": "false"}), "provider_refused", "500"),
-        (Reply(503, b""), "provider_busy", "503"),
+        (Reply(500, refused("oops")), "provider_busy", "500"),
+        (Reply(409, refused(None)), "provider_unreachable", "409"),
+        (Reply(502, b"<html>"), "provider_unreachable", "502"),
+        (Reply(503, b""), "provider_unreachable", "503"),
+        (Reply(504, b""), "provider_unreachable", "504"),
+        (Reply(524, b""), "provider_unreachable", "524"),
         (Reply(302, b"", {"Location": "http://127.0.0.1:1/"}), "provider_refused", "302"),
         (Reply(200, b"<html>"), "bad_output", "no JSON"),
         (Reply(200, b"[" * 100_000), "bad_output", "no JSON"),
@@ -74,8 +80,12 @@ async def test_extra_fields_are_sent_where_the_settings_say_so(service: Service)
         (Reply(200, {"data": [{"b64_json": "data:image/png;base64,AAAA"}] * 2}), "bad_output", "no base64"),
         (Reply(200, {"data": [{"url": "http://169.254.169.254/"}] * 2}), "provider_refused", "links"),
         (Reply(200, {"data": [None, 1]}), "bad_output", "without a picture"),
-        (Reply(202, {}), "bad_output", "where to look"),
-        (Reply(202, {}, {"Location": "http://127.0.0.1:1/elsewhere"}), "bad_output", "where to look"),
+        (Reply(202, {}), "provider_refused", "without a Location"),
+        (Reply(202, {}, {"Location": "http://127.0.0.1:1/elsewhere"}), "provider_refused", "http://127.0.0.1:1"),
+        (Reply(202, {}, {"Location": "http://[x/"}), "provider_refused", "not followed"),
+        (Reply(202, {}, {"Location": "/a\x01b"}), "provider_refused", "no address"),
+        (Reply(202, {}, {"Location": "/" + "a" * 70_000}), "provider_refused", "no address"),
+        (Reply(202, {}, {"Location": "file:///etc/passwd"}), "provider_refused", "base_url"),
     ],
 )
 async def test_an_answer_without_pictures_says_what_to_do(
@@ -126,12 +136,47 @@ async def test_a_long_render_is_fetched_later(service: Service, headers: dict[st
     assert "respond-async" in service.seen[0].headers["prefer"]
 
 
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        (Reply(500, refused("oops")), "provider_unreachable"),
+        (Reply(409, refused(None)), "provider_unreachable"),
+        (Reply(500, refused("render_failed"), {"x-should-retry": "false"}), "provider_refused"),
+        (Reply(404, refused("not_found")), "provider_refused"),
+        (Reply(400, refused("content_policy_violation")), "content_filtered"),
+    ],
+)
+async def test_what_was_promised_may_be_under_way(service: Service, last: Reply, code: str) -> None:
+    """After a 202 only what says that there will be no pictures is taken for a failure."""
+    service.replies = [Reply(202, {}, {"Location": "/v1/jobs/1", "openai-poll-after-ms": "1"}), last]
+    with pytest.raises(ProviderError) as caught:
+        await ask(service)
+    assert caught.value.code == code
+
+
 def test_nobody_else_is_polled() -> None:
     """The key would be sent there."""
     url = "https://host/v1/images/generations"
-    assert poll_of(url, {"location": "/v1/jobs/1"}) is not None
-    for place in ("https://other/v1", "http://host/v1/x", "//other/x", "https://host:444/x", ""):
-        assert poll_of(url, {"location": place}) is None
+    for place in ("/v1/jobs/1", "https://HOST:443/v1/jobs/1", "//host/v1/jobs/1"):
+        assert poll_of("far", url, {"location": place}).url == "https://host/v1/jobs/1"
+    for place in (
+        "https://other/v1", "http://host/v1/x", "//other/x", "https://host:444/x", "https://host@other/x",
+        "https://host\\@other/x", "https://me@host/x", "",
+    ):  # fmt: skip
+        with pytest.raises(ProviderRefusedError):
+            poll_of("far", url, {"location": place})
+    with pytest.raises(ProviderRefusedError, match="X-Forwarded-Proto"):
+        poll_of("far", url, {"location": "http://host/v1/jobs/1"})
+
+
+async def test_an_address_that_is_none_is_no_crash() -> None:
+    """Whoever gave it."""
+    http = HttpClient("far", {}, 1, 1.0)
+    for url in ("http://h/\x01", "http://h/" + 70_000 * "a"):
+        with pytest.raises(ProviderError) as caught:
+            await http.send("GET", url, 1)
+        assert caught.value.code == "bad_output"
+    await http.close()
 
 
 async def test_a_provider_that_is_away_is_unreachable(service: Service) -> None:

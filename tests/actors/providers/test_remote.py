@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 from actors.bell import BrokerBell
 from actors.broker import make_broker
 from actors.renderer import NoEngine
+from actors.retries import RETRIED, Backoff
 from actors.worker import WorkerProcess
 from jobstore.fingerprint import batch_key, fingerprints
 from jobstore.ids import uuid7
@@ -155,6 +156,37 @@ async def test_what_is_no_picture_is_tried_again(desk: Desk, service: Service) -
     assert (done.state, done.attempts) == (JobState.SUCCEEDED, 2)
     first, second = service.keys
     assert first != second
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [Reply(504, b"gateway timeout")],
+        [Reply(202, {}, SOON), Reply(503, b"")],
+        [Reply(202, {}, SOON), Reply(500, refused("oops"))],
+    ],
+)
+async def test_a_render_that_may_be_under_way_is_asked_for_under_the_same_key(
+    desk: Desk, service: Service, monkeypatch: pytest.MonkeyPatch, replies: list[Reply]
+) -> None:
+    """A provider that keeps to the key renders it once, and is paid once."""
+    monkeypatch.setattr("actors.providers.openai_images._SILENCE_S", 0.01)
+    monkeypatch.setitem(RETRIED, "provider_unreachable", Backoff(0.01))
+    service.replies = list(replies)
+    await desk.start()
+    done = await desk.wait(await desk.store.submit(desk.new()))
+    assert (done.state, done.attempts) == (JobState.SUCCEEDED, 2)
+    first, second = service.keys
+    assert first == second
+
+
+async def test_a_promise_that_cannot_be_followed_is_not_asked_for_again(desk: Desk, service: Service) -> None:
+    """The provider renders, but nobody can fetch it: the next route does."""
+    service.replies = [Reply(202, {}, {"Location": "https://far.example/v1/jobs/1"})]
+    await desk.start()
+    done = await desk.wait(await desk.store.submit(desk.new("far", "further")))
+    assert (done.state, done.request.model) == (JobState.SUCCEEDED, "further")
+    assert [seen.body["model"] for seen in service.seen] == ["flux", "b"]
 
 
 async def test_a_busy_provider_is_left_alone_for_as_long_as_it_says(desk: Desk, service: Service) -> None:

@@ -42,6 +42,7 @@ async def test_the_library_asks_for_the_same(service: Service) -> None:
         (Reply(401, refused("invalid_api_key", f"wrong key {SECRET}")), "provider_refused"),
         (Reply(429, refused("rate_limit_exceeded"), {"retry-after-ms": "1"}), "provider_busy"),
         (Reply(500, refused("oops"), {"retry-after-ms": "1"}), "provider_busy"),
+        (Reply(503, refused("oops"), {"retry-after-ms": "1"}), "provider_unreachable"),
         (
             Reply(400, refused("content_policy_violation", "Your request was rejected by our safety system")),
             "content_filtered",
