@@ -12,6 +12,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 import httpx
 
+from jobstore.webhooks.networks import GLOBAL6, SPECIAL4, SPECIAL6
 from safelight.config import WebhookSettings
 
 Address = IPv4Address | IPv6Address
@@ -25,11 +26,8 @@ _PLAIN = re.compile(r"[!-~]+")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)", re.IGNORECASE)
 _LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "home.arpa")
 
-_GLOBAL6 = IPv6Network("2000::/3")  # all that IANA has given out as global unicast
-_SPECIAL6 = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "3fff::/20"))
 _NAT64 = IPv6Network("64:ff9b::/96")
 _COMPATIBLE = IPv6Network("::/96")
-_RELAY = IPv4Network("192.88.99.0/24")
 _PRIVATE = tuple(
     ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8", "fc00::/7", "::1/128")
@@ -101,9 +99,10 @@ def _parsed(text: str) -> httpx.URL:
         raise RefusedAddressError("it holds characters that a URL doesn't have")
     try:
         url = httpx.URL(text)
+        host = url.host  # decoded: what is no name of IDNA breaks here
     except (httpx.InvalidURL, ValueError):
         raise RefusedAddressError("it is not a URL") from None
-    if not url.raw_host or "%" in url.host or url.fragment:
+    if not url.raw_host or "%" in host or url.fragment:
         raise RefusedAddressError("it must be a URL with a host, and without a fragment")
     return url
 
@@ -130,8 +129,8 @@ def _embedded(address: Address) -> IPv4Address | None:
 
 def _is_public(address: Address) -> bool:
     if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast and not address.is_reserved and address not in _RELAY
-    return address in _GLOBAL6 and not any(address in network for network in _SPECIAL6)
+        return not any(address in network for network in SPECIAL4)
+    return address in GLOBAL6 and not any(address in network for network in SPECIAL6)
 
 
 def _kind(address: Address) -> str:

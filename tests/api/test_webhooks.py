@@ -70,6 +70,13 @@ def test_a_submit_names_whom_to_tell(
     assert "whsec" not in http.get("/v1/jobs").text
 
 
+def test_a_submit_whose_webhook_is_no_name_is_told(http: httpx.Client) -> None:
+    """By its field; nothing is submitted."""
+    for webhook in ("https://xn--localhost/", {"url": "https://xn--a.example/"}):
+        assert_problem(http.post("/v1/jobs", json={"prompt": "x", "webhook": webhook}), 400, "webhook")
+    assert http.get("/v1/jobs").json()["data"] == []
+
+
 def test_jobs_without_a_webhook_say_so(site: Site, http: httpx.Client) -> None:
     """And ring no bell for it."""
     assert submit(http)["webhook"] is None
@@ -139,7 +146,7 @@ def test_what_an_endpoint_cannot_be(http: httpx.Client) -> None:
     """The field is named, and nothing is made."""
     wrong: list[tuple[str, dict[str, Any]]] = [
         ("url", {"url": "https://10.0.0.1/"}), ("url", {"url": "ftp://a.example"}), ("url", {"url": ""}),
-        ("url", {"url": 5}),
+        ("url", {"url": 5}), ("url", {"url": "https://xn--localhost/"}),
         ("events", {"url": URL, "events": ["webhook.test"]}), ("events", {"url": URL, "events": []}),
         ("description", {"url": URL, "description": "x" * 501}), ("description", {"url": URL, "description": "\0"}),
         ("secret", {"url": URL, "secret": make_secret()}), ("url", {}),

@@ -29,7 +29,10 @@ REFUSED = [
     "https://host.example\\@127.0.0.1/", "https://host.example/#there", "https:///x", "https://", "host.example",
     "//host.example", "ftp://host.example/", "file:///etc/passwd", "http://host.example/", "https://host.example/a b",
     "https://ho\tst.example/", "https://\uff11\uff12\uff17.0.0.1/", "https://host.example/\u00e9",
-    "https://host.example/" + "x" * 2048, "",
+    "https://host.example/" + "x" * 2048, "", "https://192.0.0.192/opc/v1/instance/", "https://192.0.0.8/",
+    "https://168.63.129.16/", "https://192.31.196.1/", "https://192.52.193.1/", "https://192.175.48.1/",
+    "https://[2620:4f:8000::1]/", "https://[fd00:ec2::254]/", "https://[::ffff:168.63.129.16]/", "https://[5f00::1]/",
+    "https://xn--localhost/", "https://xn--a.example/", "https://100.100.100.200/",
 ]  # fmt: skip
 
 
@@ -61,6 +64,7 @@ def test_a_refusal_names_the_setting_that_would_take_it(url: str, setting: str) 
     [
         ("https://hooks.example/x?token=1", "https://hooks.example:443"),
         ("https://Hooks.Example.:8443/", "https://hooks.example:8443"),
+        ("https://168.63.129.17/", "https://168.63.129.17:443"),
         ("https://8.8.8.8/", "https://8.8.8.8:443"),
         ("https://[2606:4700::1111]:8443/", "https://[2606:4700::1111]:8443"),
         ("https://[64:ff9b::808:808]/", "https://[64:ff9b::808:808]:443"),
