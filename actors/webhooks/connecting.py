@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,8 @@ from jobstore.webhooks.addresses import Address, AddressRules
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 _TURN_S = 2.0
+_MOST_ADDRESSES = 4  # that are tried, so that each has a fair part of the time
+_LEAST_S = 0.001
 
 
 class ResolverBusyError(Exception):
@@ -59,6 +62,14 @@ def _resolved(host: str, port: int) -> list[Any]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
+def _in_turn(addresses: Sequence[Address]) -> list[Address]:
+    """The addresses to try, those of both families by turns (RFC 8305, section 4): one may be dead as a whole."""
+    first = addresses[0].version if addresses else 6
+    families = [[address for address in addresses if (address.version == first) is same] for same in (True, False)]
+    turns = itertools.chain.from_iterable(itertools.zip_longest(*families))
+    return [address for address in turns if address is not None][:_MOST_ADDRESSES]
+
+
 class CheckedBackend(httpcore.AsyncNetworkBackend):
     """Connects to nothing but what the rules allow.
 
@@ -79,18 +90,25 @@ class CheckedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection. Raises RefusedAddressError where any address of the host is refused, ConnectError."""
+        """A connection, to whichever address first answers; they share the time evenly.
+
+        Raises RefusedAddressError where any address of the host is refused, ResolverBusyError, ConnectError,
+        ConnectTimeout.
+        """
         try:
             addresses = await self._resolve(host, port)
         except OSError as error:
             raise httpcore.ConnectError("its name can't be resolved") from error
         for address in addresses:
             self._rules.check_address(address)
-        failure = httpcore.ConnectError("its name has no address")
-        for address in addresses:
+        failure: Exception = httpcore.ConnectError("its name has no address")
+        chosen, clock = _in_turn(addresses), asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
+        for index, address in enumerate(chosen):
+            share = None if end is None else max(_LEAST_S, (end - clock()) / (len(chosen) - index))
             try:
-                return await self._below.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except httpcore.ConnectError as error:
+                return await self._below.connect_tcp(str(address), port, share, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
         raise failure
 

@@ -38,6 +38,7 @@ class Sender:
     def __init__(self, settings: WebhookSettings, resolve: Resolve | None = None) -> None:
         """``resolve`` takes the place of the system's names."""
         self._timeout_s = settings.timeout_s
+        self._connect_s = min(_CONNECT_S, settings.timeout_s)
         self._rules = AddressRules(settings)
         self._names = SystemResolver(_THREADS_A_SLOT * settings.slots)
         self._pool = httpcore.AsyncConnectionPool(
@@ -56,6 +57,8 @@ class Sender:
             raise NotTriedError(str(error)) from error
         except RefusedAddressError as error:
             raise SendError(f"the address is refused: {error}") from error
+        except httpcore.ConnectTimeout as error:
+            raise SendError(f"no connection within {self._connect_s:g} s") from error
         except (TimeoutError, httpcore.TimeoutException) as error:
             raise SendError(f"no answer within {self._timeout_s:g} s") from error
         except (httpcore.NetworkError, httpcore.ProtocolError, ssl.SSLError, OSError) as error:
@@ -65,7 +68,7 @@ class Sender:
 
     async def _post(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
         target = self._rules.check_url(url)
-        limits = {"connect": min(_CONNECT_S, self._timeout_s), "read": None, "write": None, "pool": None}
+        limits = {"connect": self._connect_s, "read": None, "write": None, "pool": None}
         async with self._pool.stream(
             "POST", target.url, headers=[*headers.items()], content=body, extensions={"timeout": limits}
         ) as response:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from actors.webhooks.connecting import _in_turn
 from actors.webhooks.sending import Sender, SendError
 from jobstore.webhooks.addresses import Address, AddressRules, RefusedAddressError
 from safelight.config import WebhookSettings
@@ -136,6 +140,43 @@ async def test_the_address_that_was_looked_at_is_the_one_connected_to(hook: Rece
         await sender.post(f"http://rebinding.example:{port}/x", {}, b"{}")
     assert len(hook.received) == 1
     await sender.close()
+
+
+@contextmanager
+def black_hole(port: int) -> Iterator[str]:
+    """The address of a listener whose backlog is full: whoever connects hears nothing."""
+    with ExitStack() as stack:
+        hole = stack.enter_context(socket.socket())
+        hole.bind(("127.0.0.9", port))
+        hole.listen(0)
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(("127.0.0.9", port))
+        yield "127.0.0.9"
+
+
+async def test_an_address_that_is_dead_leaves_time_for_the_next(hook: Receiver) -> None:
+    """All of them dead, it is told how long was waited for a connection."""
+    settings = WebhookSettings(allow_http=True, allow_private=True, timeout_s=0.6)
+    port = httpx.URL(hook.url).port
+    assert port is not None
+    with black_hole(port) as dead:
+        sender = Sender(settings, Names([dead, "127.0.0.1"]))
+        assert (await sender.post(f"http://dual.example:{port}/", {}, b"{}")).status == 204
+        slower = Sender(msgspec.structs.replace(settings, timeout_s=20.0), Names([dead]))
+        slower._connect_s = 0.1
+        with pytest.raises(SendError, match=r"^no connection within 0\.1 s$"):
+            await slower.post(f"http://dual.example:{port}/", {}, b"{}")
+        for each in (sender, slower):
+            await each.close()
+
+
+def test_both_families_have_their_turn() -> None:
+    """A receiver with many addresses of a dead family is reached by the other one; only some are tried."""
+    addresses = [ip_address(text) for text in ("2600::1", "2600::2", "2600::3", "2600::4", "9.9.9.1", "9.9.9.2")]
+    assert [str(address) for address in _in_turn(addresses)] == ["2600::1", "9.9.9.1", "2600::2", "9.9.9.2"]
+    assert _in_turn([]) == []
 
 
 async def test_names_that_nobody_has_are_no_answer() -> None:
