@@ -18,7 +18,7 @@ from actors.providers.orders import (
     ProviderUnreachableError,
 )
 from actors.providers.polling import Poll, poll_of, poll_pause
-from actors.providers.refusals import refusal
+from actors.providers.refusals import final, refusal
 from safelight.config import ProviderSettings
 
 _WAIT_S = 30  # how long a provider that knows ``Prefer`` holds its answer back; proxies cut off after 60
@@ -82,7 +82,7 @@ class OpenAIImages:
                     raise
                 pause_s = poll_pause({}, 0)
                 continue
-            if found.status in _AWAY and not silent:
+            if found.status in _AWAY and not silent and not final(found.headers):
                 pause_s = poll_pause(found.headers, 0)
                 continue
             answer, heard_at, pause_s = found, time.monotonic(), poll_pause(found.headers, polls)

@@ -50,7 +50,7 @@ def refusal(
         words = f"{words}: {_cleaned(message, secrets)}"
     if status == 400 and code in _FILTERED:
         return ProviderFilteredError(words)
-    if headers.get("x-should-retry", "").lower() == "false" or code in _SPENT:
+    if final(headers) or code in _SPENT:
         return ProviderRefusedError(words)
     busy = status in (425, 429) or status >= 500
     if status in UNSURE or (promised and busy):
@@ -58,6 +58,11 @@ def refusal(
     if busy:
         return ProviderBusyError(words, pause_of(headers))
     return ProviderRefusedError(words)
+
+
+def final(headers: Mapping[str, str]) -> bool:
+    """Whether the provider itself says that asking again is of no use."""
+    return headers.get("x-should-retry", "").lower() == "false"
 
 
 def pause_of(headers: Mapping[str, str]) -> float | None:

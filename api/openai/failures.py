@@ -8,6 +8,8 @@ from jobstore.job import Job, JobState
 
 # What another try of the same request would not mend is the request's fault.
 _STATUS = {"content_filtered": 400, "invalid_request": 400, "adapter_unusable": 400, "deadline_exceeded": 504}
+# It is somebody else's: an alert on this server's own 500 is to stay silent.
+_STATUS |= dict.fromkeys(("provider_refused", "provider_busy", "provider_unreachable"), 502)
 _RENAMED = {"content_filtered": "content_policy_violation"}  # as OpenAI calls it
 
 

@@ -142,6 +142,7 @@ async def test_a_long_render_is_fetched_later(service: Service, headers: dict[st
         (Reply(500, refused("oops")), "provider_unreachable"),
         (Reply(409, refused(None)), "provider_unreachable"),
         (Reply(500, refused("render_failed"), {"x-should-retry": "false"}), "provider_refused"),
+        (Reply(502, refused("provider_busy"), {"x-should-retry": "false"}), "provider_refused"),
         (Reply(404, refused("not_found")), "provider_refused"),
         (Reply(400, refused("content_policy_violation")), "content_filtered"),
     ],

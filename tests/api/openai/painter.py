@@ -28,7 +28,7 @@ def until(probe: Callable[[], Any]) -> Any:
 
 
 class Painter(Driver):
-    """Prompts that begin with ``fail`` fail, as ``content_filtered`` where they say ``filtered``; others are painted.
+    """Prompts that begin with ``fail`` fail, with the code that they end with if any; others are painted.
 
     Previews come as often as the job asks for them. What was painted, and how often, is remembered.
     """
@@ -85,7 +85,8 @@ class Painter(Driver):
         job = lease.job
         self.jobs.append(job)
         if job.request.prompt.startswith("fail"):
-            code = "content_filtered" if "filtered" in job.request.prompt else "bad_output"
+            last = job.request.prompt.split()[-1]
+            code = last if "_" in last else "bad_output"
             self._site.call(self._site.services.store.fail(lease.token, JobError(code=code, message="it went wrong")))
             return
         every = job.request.previews

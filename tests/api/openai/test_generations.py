@@ -172,9 +172,18 @@ def test_a_failed_render_tells_sdks_not_to_try_again(client: httpx.Client, paint
         "message": "it went wrong", "type": "server_error", "param": None, "code": "bad_output",
     }  # fmt: skip
     assert painter.painted(response.headers["x-safelight-job-id"]) == 1
-    filtered = client.post(PATH, json={"prompt": "fail, filtered"})
+    filtered = client.post(PATH, json={"prompt": "fail: content_filtered"})
     assert (filtered.status_code, filtered.json()["error"]["code"]) == (400, "content_policy_violation")
     assert filtered.headers["x-should-retry"] == "false"
+
+
+@pytest.mark.parametrize("code", ["provider_refused", "provider_busy", "provider_unreachable"])
+def test_a_providers_failure_is_not_this_servers(client: httpx.Client, code: str) -> None:
+    """502, and not to be tried again: the render's own attempts and routes are used up."""
+    response = client.post(PATH, json={"prompt": f"fail: {code}"})
+    assert (response.status_code, response.json()["error"]["code"]) == (502, code)
+    assert response.json()["error"]["type"] == "server_error"
+    assert response.headers["x-should-retry"] == "false"
 
 
 def test_a_repeat_under_its_key_gets_the_same_answer(client: httpx.Client, painter: Painter) -> None:
