@@ -14,7 +14,9 @@ from api.auth import READ, find_job, may_stay
 from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
+from api.pulse import Pulse
 from api.services import Services
+from api.tail import Mail
 from api.views import job_view, preview_view, progress_view
 from jobstore.job import Job, JobEvent, JobState
 from jobstore.live import Preview, Progress
@@ -84,29 +86,35 @@ class JobStream:
             await self._services.tail.reading()
             for frame in [*await self._replay(), *self._latest()]:
                 yield frame
+            pulse = Pulse(self._services.heartbeat_s)
             while not self._ended and not self._services.tail.closed:
-                came = await inbox.wait(self._services.heartbeat_s)
+                await inbox.wait(pulse.left_s)
                 if not await self._may_stay():
                     break
-                mail = inbox.drain()
-                if mail.overflowed:
-                    yield _frame("resync", {})
-                starting = bool(mail.progress or mail.previews) and self._job.state is not JobState.RUNNING
-                if starting or not came:
-                    for frame in await self._replay():
-                        yield frame
-                for frame in (*self._steps(mail.progress), *self._pictures(mail.previews)):
+                async for frame in self._news(inbox.drain(), silent=pulse.due):
                     yield frame
-                if mail.changed or mail.overflowed:
-                    for frame in await self._replay():
-                        yield frame
-                if not came:
-                    yield b": heartbeat\n"
+                    pulse.beat()
                 inbox.job_ids = self._watched()
         except Exception as error:  # the client comes back and goes on after the last id
             _log.warning("stream broke off", action="events.broke_off", error=type(error).__name__)
         finally:
             self._services.tail.unsubscribe(inbox)  # no await here: a canceled stream would never get past it
+
+    async def _news(self, mail: Mail, *, silent: bool) -> AsyncIterator[bytes]:
+        """What came in; after a silence what was missed, and a heartbeat in any case."""
+        if mail.overflowed:
+            yield _frame("resync", {})
+        starting = bool(mail.progress or mail.previews) and self._job.state is not JobState.RUNNING
+        if starting or silent:
+            for frame in await self._replay():
+                yield frame
+        for frame in (*self._steps(mail.progress), *self._pictures(mail.previews)):
+            yield frame
+        if mail.changed or mail.overflowed:
+            for frame in await self._replay():
+                yield frame
+        if silent:
+            yield b": heartbeat\n"
 
     def _watched(self) -> frozenset[Any]:
         return frozenset(known for known in (self._job.id, self._job.leader_id) if known is not None)

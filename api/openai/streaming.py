@@ -14,6 +14,7 @@ from api.openai.answering import USUAL, base64_file
 from api.openai.failures import failure_of, members_of
 from api.openai.schemas import ErrorMembers, ImageEvent, Usage
 from api.problems import ProblemError
+from api.pulse import Pulse
 from api.services import Services
 from api.waiting import cancel, look, watched
 from jobstore.job import Job, JobState
@@ -68,17 +69,22 @@ class ImageStream:
             yield b": accepted\n\n"  # headers and a first byte at once: nothing between here and the client waits
             await self._services.tail.reading()
             self._job = await look(self._services, self._job)
+            pulse = Pulse(self._services.heartbeat_s)
             while not self._job.state.terminal and not self._services.tail.closed:
-                came = await inbox.wait(self._services.heartbeat_s)
+                await inbox.wait(pulse.left_s)
                 if not await self._may_stay():
+                    yield _frame("error", _Failure(error=members_of(_shut_out())))
+                    yield _END
                     return
                 mail = inbox.drain()
                 for preview in mail.previews:
                     async for frame in self._partial(preview):
                         yield frame
-                if not came:
+                        pulse.beat()
+                if silent := pulse.due:
                     yield b": heartbeat\n\n"
-                if not came or mail.changed or mail.overflowed:
+                    pulse.beat()
+                if silent or mail.changed or mail.overflowed:
                     self._job = await look(self._services, self._job)
                     inbox.job_ids = watched(self._job)
             self._ended = True
@@ -140,6 +146,10 @@ class ImageStream:
 class _Failure(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "error"
     error: ErrorMembers
+
+
+def _shut_out() -> ProblemError:
+    return ProblemError(401, "invalid_api_key", "the key that this stream was opened with no longer counts for it")
 
 
 def _frame(event: str, data: object) -> bytes:

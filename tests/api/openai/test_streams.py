@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from PIL import Image
 
 from tests.api.openai.painter import Painter, until
 from tests.api.openai.test_edits import file, halves
-from tests.api.site import Site
+from tests.api.site import Driver, Site
 
 PATH = "/v1/images/generations"
 
@@ -109,3 +110,30 @@ def test_who_hangs_up_can_have_the_job_canceled(client: httpx.Client, studio: Si
         job_id = response.headers["x-safelight-job-id"]
         until(lambda: client.get(f"/v1/jobs/{job_id}").json()["state"] == "canceled")
     until(lambda: studio.services.tail.listeners == 0)
+
+
+@pytest.mark.parametrize("path", [PATH, "/v1/jobs/{}/events"])
+def test_a_heartbeat_comes_while_a_render_goes_on(
+    client: httpx.Client, studio: Site, painter: Painter, path: str
+) -> None:
+    """Progress that puts no byte on the wire does not stand for one."""
+    before = studio.services.heartbeat_s
+    object.__setattr__(studio.services, "heartbeat_s", 0.4)
+    worker = Driver(studio)
+    try:
+        with painter.resting():
+            body = {"prompt": "slow", "stream": path == PATH, "cache": "off"}
+            ahead = client.post("/v1/jobs", json={"prompt": "slow", "cache": "off"}) if path != PATH else None
+            method = "POST" if ahead is None else "GET"
+            where = path if ahead is None else path.format(ahead.json()["id"])
+            with client.stream(method, where, json=body if ahead is None else None) as response:
+                lines = response.iter_lines()
+                next(lines)
+                lease = worker.claim()
+                for _ in range(100):
+                    worker.step(lease.job.id, 1)
+                    time.sleep(0.01)
+                worker.finish(lease)
+                assert ": heartbeat" in list(lines)
+    finally:
+        object.__setattr__(studio.services, "heartbeat_s", before)
