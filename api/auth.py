@@ -1,7 +1,7 @@
 """Who asks, and what they may see and do.
 
 Every route under /v1 names the scope that a key needs for it, by ``opt=READ`` and so on; one that names none is for
-admins.
+admins. Where a request has the header that ``read_by`` names, it reads.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
     services: Services = connection.app.state.services
     if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
         key = connection.state.key = await _authenticate(connection, services)
-        scope = _scope_of(handler)
+        scope = _scope_of(connection, handler)
         if scope is not None:
             _require(key, scope)
     if handler.opt.get("json"):
@@ -79,7 +79,7 @@ async def may_stay(connection: Connection, job: Job) -> bool:
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
-    scope = _scope_of(connection.route_handler)
+    scope = _scope_of(connection, connection.route_handler)
     return key is not None and (scope is None or key.allows(scope)) and (key.admin or job.key_id == key.id)
 
 
@@ -92,8 +92,10 @@ async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> Non
     _require(await _authenticate(connection, services), Scope.ADMIN)
 
 
-def _scope_of(handler: BaseRouteHandler) -> Scope | None:
+def _scope_of(connection: Connection, handler: BaseRouteHandler) -> Scope | None:
     """The scope that a route wants; None where any key will do."""
+    if connection.headers.get(handler.opt.get("read_by", ""), "").strip():
+        return Scope.READ
     scope = handler.opt.get("scope", Scope.ADMIN)
     return None if scope is None else Scope(scope)
 

@@ -34,7 +34,7 @@ JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema
 @post(
     "/images/generations",
     status_code=200,
-    opt=SUBMIT,
+    opt={**SUBMIT, "read_by": ASYNC_ID},
     guards=[wants_json],
     operation_class=Described,
     media_type="application/json",

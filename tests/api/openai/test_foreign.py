@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from jobstore.keys import Scope
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from tests.api.openai.conftest import gallery
 from tests.api.site import Driver, Site
-from tests.contract.keying import make_key
+from tests.contract.keying import TESTER, make_key
 
 PATH = "/v1/images/generations"
 LATER = "/v1/async/images/generations"
@@ -55,6 +57,31 @@ def test_a_job_is_polled_by_its_own_key_alone(http: httpx.Client, secrets: dict[
     assert http.get(f"{LATER}/{job_id}", headers=ann).status_code == 200
     assert http.get(PATH, headers={**ann, "x-bf-async-id": job_id}).status_code == 200
     assert http.get(PATH, headers={"x-bf-async-id": job_id}).status_code == 401
+
+
+def test_a_key_that_may_only_read_polls_by_post_too(
+    site: Site, http: httpx.Client, secrets: dict[str, str], worker: Driver
+) -> None:
+    """Bifrost's clients poll by either; such a key makes no job by it."""
+    reader = bearer(site.call(make_key(site.services.store, "reader", scopes=(Scope.READ,))))
+    ann = http.post(PATH, json=BODY, headers={**bearer(secrets["ann"]), "x-bf-async": "1"}).json()["id"]
+    assert http.post(PATH, json=BODY, headers={**reader, "x-bf-async-id": ann}).status_code == 404
+    for headers in (reader, {**reader, "x-bf-async-id": ""}):
+        assert http.post(PATH, json=BODY, headers=headers).status_code == 403
+
+
+def test_a_stream_whose_key_is_revoked_says_so(site: Site, http: httpx.Client, secrets: dict[str, str]) -> None:
+    """At the next heartbeat, as an error and the end that clients wait for."""
+    object.__setattr__(site.services, "heartbeat_s", 0.05)
+    with http.stream("POST", PATH, json={**BODY, "stream": True}, headers=bearer(secrets["ann"])) as response:
+        lines = response.iter_lines()
+        next(lines)
+        (own,) = (key for key in site.call(site.services.store.list_keys()) if key.name == "ann")
+        site.call(site.services.store.revoke_key(own.id, TESTER))
+        site.services.keys.forget()
+        left = [line for line in lines if line and line != ": heartbeat"]
+    assert (left[0], left[-1]) == ("event: error", "data: [DONE]")
+    assert msgspec.json.decode(left[1].removeprefix("data: "))["error"]["code"] == "invalid_api_key"
 
 
 def test_a_link_opens_without_a_key(http: httpx.Client, secrets: dict[str, str], worker: Driver) -> None:
