@@ -16,7 +16,7 @@ from api.webhook_schemas import DeliveryList, DeliveryView
 from api.webhook_views import delivery_view
 from api.wording import plainly, unknown
 from jobstore.live import WEBHOOKS_BELL
-from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState
 
 AnyRequest = Request[Any, Any, Any]
@@ -70,11 +70,17 @@ async def list_deliveries(
     status_code=202,
     opt=SUBMIT,
     summary="Deliver a webhook anew",
-    responses=answers(404),
+    responses=answers(404, 409, 429),
 )
 async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Try it at once and by a fresh schedule, under its old id, whatever came of it before."""
-    delivery = await services.store.redeliver((await _find(request, services, delivery_id)).id)
+    found = await _find(request, services, delivery_id)
+    services.messages.take(found.key_id, "tests and redeliveries of webhooks")
+    try:
+        delivery = await services.store.redeliver(found.id)
+    except WebhookDisabledError:
+        detail = 'its endpoint is disabled; enable it first, with {"disabled": false}'
+        raise ProblemError(409, "webhook_disabled", detail) from None
     services.ring([WEBHOOKS_BELL])
     return delivery_view(delivery)
 

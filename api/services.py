@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from api.backpressure import Backpressure
 from api.keyring import KeyRing
 from api.live import LiveProgress
+from api.minutes import MinuteLimit
 from api.openai.links import LinkSigner
 from api.openai.pixels import PixelWork
 from api.sharing import SharedReads
@@ -16,6 +17,8 @@ from jobstore.live import Bell
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from safelight.config import Settings
+
+_MESSAGES_A_MINUTE = 30  # tests and redeliveries of webhooks that a key asks a process for
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ class Services:
     pixels: PixelWork = field(default_factory=PixelWork)
     heartbeat_s: float = 15.0
     shared: SharedReads = field(default_factory=SharedReads)
+    messages: MinuteLimit = field(default_factory=lambda: MinuteLimit(_MESSAGES_A_MINUTE))
 
     def ring(self, lanes: Iterable[str]) -> None:
         """One bell for each of the lanes named, as often as it is named."""

@@ -140,11 +140,12 @@ async def rotate_webhook(
     status_code=202,
     opt=SUBMIT,
     summary="Send a test to a webhook endpoint",
-    responses=answers(404),
+    responses=answers(404, 429),
 )
 async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Send it a `webhook.test`, if it is disabled too; the deliveries tell what came of it."""
     endpoint = await _find(request, services, webhook_id)
+    services.messages.take(endpoint.key_id, "tests and redeliveries of webhooks")
     delivery = await services.store.test_endpoint(endpoint.id)
     services.ring([WEBHOOKS_BELL])
     return delivery_view(delivery)

@@ -14,7 +14,7 @@ from jobstore.postgres.endpoints import GIVE_UP
 from jobstore.postgres.rows import pictures_of
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import NOBODY, Row, to_job
-from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, Outstanding, Tried, UnderWay
 from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_claim, to_delivery, to_due, to_endpoint
 
@@ -34,7 +34,11 @@ ORDER BY seq DESC LIMIT %(limit)s
 _REDELIVER = """
 UPDATE webhook_delivery SET state = 'pending', next_at = clock_timestamp(), attempts_before = attempts,
     delivered_at = NULL
-WHERE id = %(id)s RETURNING *
+WHERE id = %(id)s AND NOT EXISTS (
+    SELECT FROM webhook_endpoint AS endpoint
+    WHERE endpoint.id = webhook_delivery.endpoint_id AND endpoint.disabled_at IS NOT NULL
+)
+RETURNING *
 """
 # Keys with something pending are found by leaps through the index, and of each only what is due is looked at. Which of
 # it is taken is settled before anything is locked: what another process was quicker with is left out then.
@@ -132,7 +136,11 @@ async def find(connection: Connection, delivery_id: UUID) -> Delivery:
 
 async def redeliver(connection: Connection, delivery_id: UUID) -> Delivery:
     """Let it be due now."""
-    return _found(await one(connection, _REDELIVER, {"id": delivery_id}))
+    row = await one(connection, _REDELIVER, {"id": delivery_id})
+    if row is None:
+        await find(connection, delivery_id)
+        raise WebhookDisabledError("its endpoint is disabled")
+    return to_delivery(row)
 
 
 async def claim(connection: Connection, limit: int, lease_s: float, under_way: UnderWay) -> tuple[Due, ...]:

@@ -14,7 +14,7 @@ from jobstore.rules.rows import NOBODY, Row, to_job
 from jobstore.sqlite import endpoints
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.rows import SqliteRows
-from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import (
     Delivery,
     DeliveryFilter,
@@ -96,10 +96,14 @@ async def redeliver(database: Database, delivery_id: UUID) -> Delivery:
     """Let it be due now."""
     query = (
         "UPDATE webhook_delivery SET state = 'pending', next_at = :now, attempts_before = attempts, "
-        "delivered_at = NULL WHERE id = :id"
+        "delivered_at = NULL WHERE id = :id AND NOT EXISTS (SELECT 1 FROM webhook_endpoint AS endpoint "
+        "WHERE endpoint.id = webhook_delivery.endpoint_id AND endpoint.disabled_at IS NOT NULL)"
     )
-    await database.execute(query, {"id": delivery_id, "now": now()})
-    return await find(database, delivery_id)
+    done = await database.execute(query, {"id": delivery_id, "now": now()})
+    delivery = await find(database, delivery_id)
+    if not done:
+        raise WebhookDisabledError("its endpoint is disabled")
+    return delivery
 
 
 async def any_due(database: Database) -> bool:

@@ -54,7 +54,10 @@ class WebhookStore(Protocol):
         """The delivery. Raises WebhookNotFoundError."""
 
     async def redeliver(self, delivery_id: UUID) -> Delivery:
-        """Let it be tried at once, with a fresh schedule, under its old id. Raises WebhookNotFoundError."""
+        """Let it be tried at once, with a fresh schedule, under its old id.
+
+        Raises WebhookNotFoundError, and WebhookDisabledError where its endpoint is disabled.
+        """
 
     async def claim_deliveries(
         self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY

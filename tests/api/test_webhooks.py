@@ -10,6 +10,7 @@ import httpx
 import pytest
 from standardwebhooks.webhooks import Webhook
 
+from api.minutes import MinuteLimit
 from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.model import Due, Tried
 from jobstore.webhooks.signing import headers_of, make_secret
@@ -191,6 +192,37 @@ def test_a_key_sees_its_own(site: Site, http: httpx.Client, worker: Driver) -> N
         assert response.json()["error"]["code"] == "delivery_not_found"
     assert http.post(f"/v1/webhooks/deliveries/{told['id']}/redeliver", headers=admin).status_code == 202
     assert_problem(http.get("/v1/webhooks"), 401)
+
+
+def test_a_disabled_endpoint_gets_no_redelivery(http: httpx.Client) -> None:
+    """The answer says what to do."""
+    made = make(http)
+    delivery = http.post(f"/v1/webhooks/{made['id']}/test").json()
+    http.patch(f"/v1/webhooks/{made['id']}", json={"disabled": True})
+    response = http.post(f"/v1/webhooks/deliveries/{delivery['id']}/redeliver")
+    assert_problem(response, 409)
+    assert response.json()["error"]["code"] == "webhook_disabled"
+    assert "enable it" in response.json()["detail"]
+    assert http.get("/v1/webhooks/deliveries").json()["data"][0]["state"] == "failed"
+
+
+def test_tests_and_redeliveries_are_bounded_by_key(site: Site, http: httpx.Client) -> None:
+    """Together; another key has its own share, and the next minute a new one."""
+    now = [90.0]
+    limit = MinuteLimit(2, lambda: now[0])
+    object.__setattr__(site.services, "messages", limit)
+    ann, bob = new_keys(site, "ann", "bob")
+    first, second = make(http, ann), make(http, bob)
+    delivery = http.post(f"/v1/webhooks/{first['id']}/test", headers=ann).json()
+    again = f"/v1/webhooks/deliveries/{delivery['id']}/redeliver"
+    assert http.post(again, headers=ann).status_code == 202
+    for path in (again, f"/v1/webhooks/{first['id']}/test"):
+        response = http.post(path, headers=ann)
+        assert_problem(response, 429)
+        assert (response.json()["error"]["code"], response.headers["retry-after"]) == ("rate_limited", "30")
+    assert http.post(f"/v1/webhooks/{second['id']}/test", headers=bob).status_code == 202
+    now[0] = 120.0
+    assert http.post(again, headers=ann).status_code == 202
 
 
 def test_deliveries_come_in_pages(http: httpx.Client) -> None:

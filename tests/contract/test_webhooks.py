@@ -16,7 +16,7 @@ from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.retention import Ages
 from jobstore.sqlite.database import now
-from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
+from jobstore.webhooks.errors import TooManyWebhooksError, WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import (
     ENDINGS,
     JOB_EVENTS,
@@ -370,7 +370,12 @@ async def test_an_endpoint_that_only_fails_is_disabled(store: JobStore) -> None:
     disabled = await store.settle_delivery(due, msgspec.structs.replace(FAILED, retry_in_s=0.0), 0.0)
     assert disabled is not None
     assert "failures" in disabled.reason
+    with pytest.raises(WebhookDisabledError):
+        await store.redeliver(due.id)
     assert await take(store) == []
+    await store.change_endpoint(endpoint.id, EndpointChanges(disabled=False))
+    await store.redeliver(due.id)
+    assert [again.id for again in await take(store)] == [due.id]
 
 
 async def test_endpoints_are_kept_changed_and_forgotten(store: JobStore) -> None:
