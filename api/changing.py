@@ -18,7 +18,7 @@ def with_answer(new: NewJob, form: AnswerForm) -> NewJob:
 
 
 def with_inputs(new: NewJob, settings: Settings, *, image: str, mask: str | None, strength: float) -> NewJob:
-    """The job, to begin from a picture. Routes to models that take none are left out."""
+    """The job, to begin from a picture. Routes to models that take none, or would do no step on it, are left out."""
     scope = cache_scope(settings.jobs.cache_scope, new.key_id, new.team)
 
     def begun(request: JobRequest) -> dict[str, Any]:
@@ -32,6 +32,8 @@ def with_inputs(new: NewJob, settings: Settings, *, image: str, mask: str | None
             "batch_key": batch_key(request, model),
         }
 
-    able = [route for route in new.fallbacks if settings.models[route.request.model].takes_images]
-    routes = tuple(replace(route, **begun(route.request)) for route in able)
+    def able(request: JobRequest) -> bool:
+        return settings.models[request.model].takes_images and int(request.steps * strength) >= 1
+
+    routes = tuple(replace(route, **begun(route.request)) for route in new.fallbacks if able(route.request))
     return replace(new, **begun(new.request), fallbacks=routes)

@@ -9,7 +9,7 @@ from litestar.params import JSONBody
 
 from api.auth import SUBMIT, viewer
 from api.decoding import PriceBody
-from api.openai.requests import as_priced
+from api.openai.requests import as_priced, priced_quality
 from api.openai.schemas import PriceRequest
 from api.openapi import ServicesDependency, answers
 from api.origins import wants_json
@@ -35,7 +35,7 @@ async def price_job(
 
     `quality` and a `size` of `auto` stand for what they stand for on OpenAI's endpoints.
     """
-    new = resolve(as_priced(data, services.settings), {}, viewer(request), services.settings)
+    new = resolve(as_priced(data), {}, viewer(request), services.settings, quality=priced_quality(data))
     asked = new.request
     return JobPrice(
         model=asked.model,

@@ -14,6 +14,7 @@ from api.adapters import resolve_adapters
 from api.auth import needs_model
 from api.hooks import resolve_webhook
 from api.problems import ProblemError, invalid, model_not_found
+from api.quality import steps_of
 from api.routes import routes_of
 from api.schemas import SubmitRequest
 from api.wording import plainly
@@ -37,17 +38,22 @@ def resolve(
     key: ApiKey | None,
     settings: Settings,
     replay: Replay | None = None,
+    *,
+    quality: str | None = None,
 ) -> NewJob:
-    """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken."""
+    """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken.
+
+    Where it names no steps, each model takes those that ``quality`` means for it, or its usual ones.
+    """
     name, model = _model(submit, settings, key)
     seed = _RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit)
-    request = _request(submit, name, model, settings, seed)
+    request = _request(submit, name, model, settings, seed, quality)
     _check_start(request)
     key_id, team = (key.id, key.team) if key else (None, None)
     exact, seedless = fingerprints(request, model, cache_scope(settings.jobs.cache_scope, key_id, team))
     price = price_of(request, model)
     webhook, secret = resolve_webhook(submit.webhook, settings.webhooks)
-    routes, warnings = routes_of(request, key, settings, partial(_instead, submit, request, settings))
+    routes, warnings = routes_of(request, key, settings, partial(_instead, submit, quality, request, settings))
     return NewJob(
         id=uuid7(),
         request=request,
@@ -73,10 +79,14 @@ def resolve(
     )
 
 
-def _request(submit: SubmitRequest, name: str, model: ModelSettings, settings: Settings, seed: int) -> JobRequest:
+def _request(
+    submit: SubmitRequest, name: str, model: ModelSettings, settings: Settings, seed: int, quality: str | None
+) -> JobRequest:
     """The request as the model has it. Raises ProblemError naming the field that it can't take."""
     width, height = _size(model.usual_size if submit.size is None else submit.size, model)
-    steps = _at_most("steps", submit.steps or model.default_steps, settings.jobs.max_steps)
+    most = settings.jobs.max_steps
+    usual = model.default_steps if quality is None else steps_of(quality, model, most)
+    steps = _at_most("steps", submit.steps or usual, most)
     return JobRequest(
         model=name,
         prompt=_prompt(submit, settings),
@@ -98,7 +108,9 @@ def _request(submit: SubmitRequest, name: str, model: ModelSettings, settings: S
     )
 
 
-def _instead(submit: SubmitRequest, asked: JobRequest, settings: Settings, name: str) -> JobRequest:
+def _instead(
+    submit: SubmitRequest, quality: str | None, asked: JobRequest, settings: Settings, name: str
+) -> JobRequest:
     """The request as another model would have it, of the same size where nobody named one and the model has it.
 
     Raises ProblemError.
@@ -106,11 +118,11 @@ def _instead(submit: SubmitRequest, asked: JobRequest, settings: Settings, name:
     sized = msgspec.structs.replace(submit, size=f"{asked.width}x{asked.height}")
     model = settings.models[name]
     try:
-        request = _request(sized, name, model, settings, asked.seed)
+        request = _request(sized, name, model, settings, asked.seed, quality)
     except ProblemError as problem:
         if submit.size is not None or problem.field != "size":
             raise
-        request = _request(submit, name, model, settings, asked.seed)
+        request = _request(submit, name, model, settings, asked.seed, quality)
     return msgspec.structs.replace(request, fallback_for=asked.model)
 
 

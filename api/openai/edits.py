@@ -17,7 +17,7 @@ from api.openai.bifrost import result_ttl
 from api.openai.describing import DescribedEdit, generation_answers
 from api.openai.inputs import Prepared, fitting_size, open_pictures, prepare
 from api.openai.replying import AnyRequest, Reply, manner_of, reply
-from api.openai.requests import answer_form, as_submit, read_request
+from api.openai.requests import answer_form, as_submit, quality_of, read_request
 from api.openai.schemas import EditRequest
 from api.openai.uploads import Upload, read_upload
 from api.openapi import ServicesDependency, answers
@@ -74,7 +74,7 @@ async def _prepared(
         submit = replace(submit, size=fitting_size(pictures.image, model))
     dimensions = gather_dimensions(asked.dimensions, request.headers.multi_items())
     replay = replay_of(asked, dimensions, request.headers, settings.jobs)
-    new = resolve(submit, dimensions, viewer(request), settings, replay)
+    new = resolve(submit, dimensions, viewer(request), settings, replay, quality=quality_of(asked))
     new = with_answer(new, answer_form(asked, settings, result_ttl(request)))
     prepared = await services.pixels.run(lambda: prepare(pictures, new.request.width, new.request.height))
     image, mask = [*prepared.files, None][:2]

@@ -18,7 +18,7 @@ from api.openai.bifrost import ASYNC_ID, asked_id, expires_at, pending_answer, p
 from api.openai.describing import Described, generation_answers
 from api.openai.failures import failure_of, members_of
 from api.openai.replying import AnyRequest, Reply, base_url, ended_or_pending, manner_of, poll_headers, reply
-from api.openai.requests import answer_form, as_submit, parse_json, read_request
+from api.openai.requests import answer_form, as_submit, parse_json, quality_of, read_request
 from api.openai.schemas import AsyncAnswer, GenerationRequest
 from api.openapi import ServicesDependency, answers
 from api.origins import wants_json
@@ -120,7 +120,7 @@ def _new_job(asked: GenerationRequest, request: AnyRequest, services: Services) 
     dimensions = gather_dimensions(asked.dimensions, request.headers.multi_items())
     replay = replay_of(asked, dimensions, request.headers, services.settings.jobs)
     submit = as_submit(asked, services.settings)
-    new = resolve(submit, dimensions, viewer(request), services.settings, replay)
+    new = resolve(submit, dimensions, viewer(request), services.settings, replay, quality=quality_of(asked))
     return with_answer(new, answer_form(asked, services.settings, result_ttl(request)))
 
 

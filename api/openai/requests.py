@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -10,9 +9,10 @@ import msgspec
 
 from api.openai.schemas import GenerationRequest, PriceRequest
 from api.problems import ProblemError, from_decoding, invalid
+from api.quality import steps_of
 from api.schemas import SubmitRequest
 from jobstore.job import AnswerForm, PictureFormat
-from safelight.config import ModelSettings, Settings
+from safelight.config import Settings
 
 R = TypeVar("R", bound=GenerationRequest)
 
@@ -58,28 +58,23 @@ def _check_text(request: GenerationRequest) -> None:
 
 
 def as_submit(request: GenerationRequest, settings: Settings) -> SubmitRequest:
-    """The submit that says the same."""
+    """The submit that says the same, but for ``quality_of`` it: each model takes its own steps for that."""
     fields = {name: getattr(request, name) for name in SubmitRequest.__struct_fields__}
     if request.size == "auto":
         fields["size"] = None
     found = settings.find_model(request.model if request.model is not None else settings.default_model or "")
-    if found is not None and request.steps is None:
-        fields["steps"] = steps_of(quality_of(request), found[1], settings.jobs.max_steps)
     if found is not None and request.stream and request.previews is None:
-        fields["previews"] = _previews(request.partial_images, fields["steps"] or found[1].default_steps)
+        steps = request.steps or steps_of(quality_of(request), found[1], settings.jobs.max_steps)
+        fields["previews"] = _previews(request.partial_images, steps)
     fields["format"] = PictureFormat.PNG if _is_turned(request) else (request.output_format or request.format)
     return SubmitRequest(**fields)
 
 
-def as_priced(request: PriceRequest, settings: Settings) -> SubmitRequest:
-    """The submit that the request stands for. Without a ``quality`` it is one already, but for its size."""
+def as_priced(request: PriceRequest) -> SubmitRequest:
+    """The submit that the request stands for, but for its quality."""
     fields = {name: getattr(request, name) for name in SubmitRequest.__struct_fields__}
     if request.size == "auto":
         fields["size"] = None
-    found = settings.find_model(request.model if request.model is not None else settings.default_model or "")
-    if found is not None and request.quality is not None and request.steps is None:
-        quality = _QUALITIES.get(request.quality, request.quality)
-        fields["steps"] = steps_of(quality, found[1], settings.jobs.max_steps)
     return SubmitRequest(**fields)
 
 
@@ -96,18 +91,14 @@ def answer_form(request: GenerationRequest, settings: Settings, keep_s: int) -> 
     )
 
 
+def priced_quality(request: PriceRequest) -> str | None:
+    """``low``, ``medium`` or ``high``, where it says any."""
+    return request.quality and _QUALITIES.get(request.quality, request.quality)
+
+
 def quality_of(request: GenerationRequest) -> str:
     """``low``, ``medium`` or ``high``."""
     return _QUALITIES.get(request.quality, request.quality)
-
-
-def steps_of(quality: str, model: ModelSettings, most: int) -> int:
-    """The denoising steps that a quality means for a model: the settings' own, else a multiple of the usual ones."""
-    usual = model.default_steps
-    own = {"low": model.quality.low, "medium": model.quality.medium, "high": model.quality.high}[quality]
-    if own is not None:
-        return own
-    return {"low": math.ceil(usual / 2), "medium": usual, "high": max(usual, min(2 * usual, most))}[quality]
 
 
 def _previews(partial_images: int, steps: int) -> int:

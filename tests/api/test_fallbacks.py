@@ -11,6 +11,9 @@ import httpx
 import msgspec
 import pytest
 
+from api.changing import with_inputs
+from api.openai.requests import as_submit, quality_of
+from api.openai.schemas import GenerationRequest
 from api.problems import ProblemError
 from api.resolve import resolve
 from api.schemas import SubmitRequest
@@ -49,6 +52,26 @@ def test_each_route_is_a_whole_request() -> None:
     assert len({new.fingerprint, *(route.fingerprint for route in new.fallbacks)}) == 4
     assert (ways["scenes2"].request.steps, ways["scenes2"].price) == (4, Decimal("0.002"))
     assert new.ceiling == Decimal("0.08")
+
+
+def test_a_quality_means_each_models_own_steps() -> None:
+    """Those of the model asked for would cost another one's client too much, or give too little."""
+    submit = SubmitRequest(prompt="a cat", model="scenes")
+    for quality, steps in (("low", (4, 2)), ("medium", (8, 4)), ("high", (16, 8))):
+        new = resolve(submit, {}, None, FALLING, quality=quality)
+        ways = {route.request.model: route.request.steps for route in new.fallbacks}
+        assert (new.request.steps, ways["scenes2"]) == steps
+    named = resolve(msgspec.structs.replace(submit, steps=6), {}, None, FALLING, quality="high")
+    assert {named.request.steps, *(route.request.steps for route in named.fallbacks)} == {6}
+
+
+def test_openais_endpoints_fall_back_with_the_other_models_steps() -> None:
+    """Whatever quality was asked for; an edit that leaves no step there does not go there."""
+    asked = GenerationRequest(prompt="a cat", model="scenes")
+    new = resolve(as_submit(asked, FALLING), {}, None, FALLING, quality=quality_of(asked))
+    assert {route.request.model: route.request.steps for route in new.fallbacks}["scenes2"] == 4
+    begun = with_inputs(new, FALLING, image="0" * 64, mask=None, strength=0.2)
+    assert "scenes2" not in [route.request.model for route in begun.fallbacks]
 
 
 def test_a_size_that_nobody_named_may_be_another_one() -> None:
