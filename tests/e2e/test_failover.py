@@ -27,6 +27,9 @@ max_sequence_length = 24
 THERE = f"""
 [server]
 sync_wait_s = 0.5
+[worker]
+lease_s = 5.0
+sweep_s = 0.2
 [jobs]
 max_steps = 1000
 [models.scenes]
@@ -69,7 +72,8 @@ def begin(folder: Path, text: str, port: int) -> Process:
     """An embedded Safelight with these settings, not waited for."""
     folder.mkdir(exist_ok=True)
     settings = folder / "safelight.toml"
-    settings.write_text(text)
+    # A file is there at once, where a PostgreSQL of its own takes seconds.
+    settings.write_text(f'store = "sqlite:///{folder}/jobs.db"\n{text}')
     environment = {"SAFELIGHT_HOME": str(folder / "home"), "SAFELIGHT_CONFIG": str(settings)}
     return Process(folder, "up", ["up", "--port", str(port)], environment)
 
