@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,9 +13,12 @@ import pytest
 
 from jobstore.ids import uuid7
 from jobstore.job import JobState, JobWebhook, NewJob
+from jobstore.postgres import deliveries as postgres
 from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.retention import Ages
+from jobstore.rules.rows import NOBODY
+from jobstore.sqlite import deliveries as sqlite
 from jobstore.sqlite.database import now
 from jobstore.webhooks.errors import TooManyWebhooksError, WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import (
@@ -30,6 +34,7 @@ from jobstore.webhooks.model import (
     Tried,
     UnderWay,
 )
+from jobstore.webhooks.rows import to_claim
 from tests.contract.making import claimed, failed, new_job, new_worker, rendered
 
 URL = "https://hooks.example/a"
@@ -471,18 +476,24 @@ async def test_an_event_that_is_undone_leaves_no_delivery(store: JobStore) -> No
     assert (await store.deliveries(DeliveryFilter(all_keys=True))).deliveries == ()
 
 
-async def test_the_outbox_is_found_by_its_indexes(store: JobStore) -> None:
-    """Whatever was delivered before."""
-    if not isinstance(store, PostgresStore):
-        return
+async def test_a_claim_looks_at_nothing_that_is_not_due(store: JobStore) -> None:
+    """However many origins wait for a retry."""
+    await crowded(store, uuid7(), 2_000, due=False)
+    values: dict[str, Any] = {**to_claim(10, UnderWay()), "trying": "{}", "lease_s": 1}
 
-    async def plan(connection: Any) -> str:
-        await connection.execute("SET enable_seqscan = off")
-        from jobstore.postgres.deliveries import _CLAIM
-        from jobstore.webhooks.rows import to_claim
-
-        arguments = {"lease_s": 1, **to_claim(10, UnderWay()), "trying": "{}"}
-        rows = await (await connection.execute("EXPLAIN " + _CLAIM, arguments)).fetchall()
+    async def planned_by_postgres(connection: Any) -> str:
+        await connection.execute("ANALYZE webhook_delivery")
+        rows = await (await connection.execute("EXPLAIN " + postgres._CLAIM, values)).fetchall()
         return "\n".join(row["QUERY PLAN"] for row in rows)
 
-    assert "webhook_delivery_due" in await store.on_connection(plan, together=True)
+    async def planned_by_sqlite(database: Any) -> str:
+        more = {"without": "[]", "now": 1, "nobody": NOBODY}
+        async with database._open.execute("EXPLAIN QUERY PLAN " + sqlite._DUE, values | more) as cursor:
+            return "\n".join([row["detail"] async for row in cursor])
+
+    if isinstance(store, PostgresStore):
+        plan = await store.on_connection(planned_by_postgres)
+        assert re.search(r"webhook_delivery_due.*\n.*Index Cond: .*next_at <= statement_timestamp\(\)", plan), plan
+    else:
+        plan = await store.on_database(planned_by_sqlite)  # type: ignore[attr-defined]
+        assert "webhook_delivery_due (next_at<?)" in plan, plan
