@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 
 import msgspec
 
@@ -13,6 +15,7 @@ from api.views import cost_view
 from jobstore.job import AnswerForm, Job, Picture
 
 USUAL = AnswerForm()
+_FORMS = 4  # of a file at once: itself, in base64, in JSON, in the frame that is sent
 
 
 async def images_answer(services: Services, job: Job, base_url: str) -> ImagesAnswer:
@@ -35,6 +38,11 @@ async def images_answer(services: Services, job: Job, base_url: str) -> ImagesAn
             warnings=job.warnings,
         ),
     )
+
+
+def room_for(services: Services, pictures: Iterable[Picture]) -> AbstractAsyncContextManager[None]:
+    """Hold it while pictures are put into an answer. Raises ProblemError where there is none."""
+    return services.pixels.answers.take(_FORMS * sum(picture.size_bytes for picture in pictures))
 
 
 async def encoded(services: Services, answer: object) -> bytes:

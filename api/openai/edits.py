@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from contextlib import suppress
 from functools import partial
@@ -30,6 +31,8 @@ from jobstore.inputs import delete_inputs, put_inputs
 from jobstore.job import NewJob
 from safelight.config import ModelSettings, Settings
 
+_READ_S = 120
+_FORMS = 2  # the body, and what is decoded of it
 _STRENGTH = 0.8
 _STRENGTH_IN_MASK = 1.0  # what is masked gives way altogether, as OpenAI's clients expect
 
@@ -41,7 +44,7 @@ _STRENGTH_IN_MASK = 1.0  # what is masked gives way altogether, as OpenAI's clie
     operation_class=DescribedEdit,
     media_type="application/json",
     summary="Edit an image",
-    responses=answers(400, 402, 404, 409, 413, 415, 422, 429, 504) | generation_answers(),
+    responses=answers(400, 402, 404, 408, 409, 413, 415, 422, 429, 504) | generation_answers(),
 )
 async def edit_images(
     request: AnyRequest, services: ServicesDependency, idempotency_key: IdempotencyKey = None
@@ -51,13 +54,28 @@ async def edit_images(
     Where the mask (or the image, without one) is transparent, the picture changes; without either all of it does.
     """
     del idempotency_key  # described here; how often it was sent is told by the headers alone
-    upload = await read_upload(request)
-    asked = replace(read_request(EditRequest, upload.members, strict=upload.strict), pictures=_digests(upload))
+    asked, new, prepared = await _taken_in(request, services)
     manner = manner_of(asked, request, services, "image_edit")
-    async with services.pixels.uploads:
-        new, prepared = await _prepared(asked, upload, request, services)
     submit = partial(_accepted, services, prepared=prepared, seed_drawn=names_no_seed(asked))
     return await reply(services, request, new, submit, manner)
+
+
+async def _taken_in(request: AnyRequest, services: Services) -> tuple[EditRequest, NewJob, Prepared]:
+    """What is asked for. The upload itself is gone by then: what waits for a render holds none."""
+    most = services.settings.server.upload_limit_bytes
+    async with services.pixels.bodies.take(_FORMS * min(request.content_length or most, most)):
+        upload = await _read(request)
+        asked = replace(read_request(EditRequest, upload.members, strict=upload.strict), pictures=_digests(upload))
+        async with services.pixels.uploads:
+            return asked, *await _prepared(asked, upload, request, services)
+
+
+async def _read(request: AnyRequest) -> Upload:
+    try:
+        async with asyncio.timeout(_READ_S):
+            return await read_upload(request)
+    except TimeoutError:
+        raise ProblemError(408, "upload_too_slow", f"the body did not come within {_READ_S} seconds") from None
 
 
 async def _prepared(

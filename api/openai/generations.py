@@ -13,7 +13,7 @@ from api.auth import READ, SUBMIT, viewer
 from api.changing import with_answer
 from api.dimensions import gather_dimensions
 from api.idempotency import REPLAYED, IdempotencyKey, replay_of
-from api.openai.answering import encoded, images_answer
+from api.openai.answering import encoded, images_answer, room_for
 from api.openai.bifrost import ASYNC_ID, asked_id, expires_at, pending_answer, polled_job, result_ttl
 from api.openai.describing import Described, generation_answers
 from api.openai.failures import failure_of, members_of
@@ -112,8 +112,9 @@ async def poll_later(job_id: JobId, request: AnyRequest, services: ServicesDepen
     if not job.state.terminal:
         headers = poll_headers(job)
         return Response(msgspec.json.encode(answer), status_code=202, headers=headers, media_type="application/json")
-    ended = await _ended(services, request, job, answer)
-    return Response(await encoded(services, ended), status_code=200, media_type="application/json")
+    async with room_for(services, job.pictures):
+        body = await encoded(services, await _ended(services, request, job, answer))
+    return Response(body, status_code=200, media_type="application/json")
 
 
 def _new_job(asked: GenerationRequest, request: AnyRequest, services: Services) -> NewJob:

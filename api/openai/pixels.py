@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TypeVar
 
 from api.problems import ProblemError
+from api.room import Room
 from jobstore.job import Picture, PictureFormat
 from jobstore.pictures import transcode
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 _THREADS = 2
 _UPLOADS = 4  # whose pictures are unpacked at a time
+_UPLOAD_BYTES = 256_000_000  # of bodies that are read, with what is decoded of them
+_ANSWER_BYTES = 256_000_000  # of files that are put together into answers, in all their forms
 _LINKS = 8  # whose pictures are turned, or wait for it, at a time
 _KEPT_BYTES = 64_000_000
 _BUSY = {"Retry-After": "2"}
@@ -26,6 +29,8 @@ _Turned = tuple[str, PictureFormat, int | None]
 
 class PixelWork:
     """Encodes and decodes pictures for one API process. ``uploads`` is held while one is taken in.
+
+    ``bodies`` is the room for uploads from before their first byte is read, ``answers`` that for pictures in base64.
 
     What waits for a thread is dropped when its caller is canceled. Links open without a key: their pictures are turned
     in a thread of their own, before which few may wait.
@@ -38,6 +43,8 @@ class PixelWork:
         self._links = 0
         self._kept = RecentFiles(_KEPT_BYTES)
         self.uploads = asyncio.Semaphore(_UPLOADS)
+        self.bodies = Room(_UPLOAD_BYTES)
+        self.answers = Room(_ANSWER_BYTES)
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of ``work``, once a thread was free for it."""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from api.auth import may_stay
 from api.idempotency import REPLAYED
-from api.openai.answering import encoded, images_answer
+from api.openai.answering import encoded, images_answer, room_for
 from api.openai.bifrost import ASYNC_ID, status_of, wants_async
 from api.openai.failures import failure_of
 from api.openai.schemas import GenerationRequest, PendingAnswer
@@ -104,7 +104,8 @@ async def ended_or_pending(
 
 
 async def _body(services: Services, job: Job, base: str) -> bytes:
-    return await encoded(services, await images_answer(services, job, base))
+    async with room_for(services, job.pictures):
+        return await encoded(services, await images_answer(services, job, base))
 
 
 def _gone() -> Response[bytes]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from litestar.response import Stream
 
-from api.openai.answering import USUAL, base64_file
+from api.openai.answering import USUAL, base64_file, room_for
 from api.openai.failures import failure_of, members_of
 from api.openai.schemas import ErrorMembers, ImageEvent, Usage
 from api.problems import ProblemError
@@ -116,7 +116,9 @@ class ImageStream:
         failure = self._failure()
         try:
             for picture in self._job.pictures if failure is None else ():
-                event = self._event("completed", await base64_file(self._services, picture, self._form), picture.index)
+                async with room_for(self._services, [picture]):
+                    image = await base64_file(self._services, picture, self._form)
+                event = self._event("completed", image, picture.index)
                 yield _frame(event.type, msgspec.structs.replace(event, usage=Usage()))
         except ProblemError as error:  # a picture can't be read
             failure = error

@@ -40,7 +40,7 @@ async def read_upload(request: Request[Any, Any, Any]) -> Upload:
     if kind == "multipart/form-data":
         return await _from_form(request)
     if _JSON.fullmatch(kind):
-        return _from_json(parse_json(await request.body()))
+        return _from_json(parse_json(b"".join([part async for part in request.stream()])))
     raise ProblemError(415, "unsupported_media_type", "send a form (multipart/form-data) or JSON")
 
 
@@ -51,10 +51,10 @@ async def _from_form(request: Request[Any, Any, Any]) -> Upload:
         if isinstance(error, ClientException) and error.status_code != 400:
             raise
         raise ProblemError(400, "invalid_form", "the body is not a form that can be read") from error
-    parts = list(form.multi_items())
-    if len(parts) > _MOST_PARTS:
-        raise ProblemError(400, "invalid_form", f"a form has at most {_MOST_PARTS} parts")
     try:
+        parts = list(form.multi_items())
+        if len(parts) > _MOST_PARTS:
+            raise ProblemError(400, "invalid_form", f"a form has at most {_MOST_PARTS} parts")
         images = [await _file("image", value) for name, value in parts if name in ("image", "image[]")]
         masks = [await _file("mask", value) for name, value in parts if name == "mask"]
     finally:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 from PIL import Image
 
+from api.openai.pixels import PixelWork
 from jobstore.inputs import get_input, input_key
 from jobstore.job import Job
 from jobstore.pictures import decode
@@ -232,3 +235,41 @@ def test_bodies_are_bounded_and_of_two_kinds(client: httpx.Client) -> None:
     broken = client.post(PATH, content=b"--x\r\n", headers={"content-type": "multipart/form-data; boundary=x"})
     assert broken.status_code == 400
     assert set(broken.json()["error"]) == {"message", "type", "param", "code"}
+
+
+@pytest.fixture
+def crowded(studio: Site) -> Iterator[PixelWork]:
+    """No room for a further upload or answer."""
+    pixels = studio.services.pixels
+    rooms = (pixels.bodies, pixels.answers)
+    assert [room.used for room in rooms] == [0, 0]
+    for room in rooms:
+        room.used, room._wait_s = room._most, 0.01
+    yield pixels
+    for room in rooms:
+        room.used, room._wait_s = room.used - room._most, 10.0
+    assert [room.used for room in rooms] == [0, 0]
+
+
+def test_uploads_and_answers_take_turns_for_memory(client: httpx.Client, crowded: PixelWork) -> None:
+    """Whoever finds no room in time is told when to come again, and makes no job by an edit."""
+    edit = client.post(PATH, files={"image": ("picture", file(halves()), "image/png")}, data={"prompt": "a star"})
+    answer = client.post("/v1/images/generations", json={"prompt": "a star"})
+    for refused in (edit, answer):
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert refused.json()["error"]["code"] == "unavailable"
+
+
+def test_an_upload_that_does_not_come_is_given_up(
+    client: httpx.Client, studio: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would hold its room for ever."""
+    monkeypatch.setattr("api.openai.edits._READ_S", 0.05)
+
+    def body() -> Iterator[bytes]:
+        yield b"{"
+        time.sleep(0.5)
+
+    slow = client.post(PATH, content=body(), headers={"content-type": "application/json"})
+    assert (slow.status_code, slow.json()["error"]["code"]) == (408, "upload_too_slow")
+    assert studio.services.pixels.bodies.used == 0
