@@ -34,7 +34,7 @@ _FILTERED = frozenset(
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 _UNPAID = (401, 402, 403)
 _MOST_CHARS = 300
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a0-\uffff]+")
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a0-\ud7ff\ue000-\uffff]+")  # surrogates, too: no store takes them
 
 
 def refusal(
@@ -82,7 +82,7 @@ def _seconds(text: str) -> float | None:
         pass
     try:
         return (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError):  # TypeError: without a time zone
+    except (ValueError, TypeError, OverflowError):  # TypeError: without a time zone
         return None
 
 

@@ -102,12 +102,13 @@ async def test_an_answer_without_pictures_says_what_to_do(
 
 
 async def test_a_secret_in_an_answer_is_not_told(service: Service) -> None:
-    """Whatever the status, nor control characters; and no more than a few words."""
-    service.replies = [Reply(422, refused("x", f"bad\n\x1b[31m {SECRET} " + 1000 * "x"))]
+    """Whatever the status, nor control characters or halves of one; and no more than a few words."""
+    service.replies = [Reply(422, refused("x", f"bad\n\x1b[31m \ud800 {SECRET} " + 1000 * "x"))]
     with pytest.raises(ProviderError) as caught:
         await ask(service, api_key_env="KEY")
     assert SECRET not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+    assert str(caught.value).encode()
     assert len(str(caught.value)) < 400
 
 
@@ -120,7 +121,8 @@ async def test_the_provider_says_how_long_to_wait(service: Service) -> None:
     assert pause_of({"retry-after-ms": "1500"}) == 1.5
     assert pause_of({"retry-after": "Wed, 21 Oct 2115 07:28:00 GMT"}) == LONGEST_PAUSE_S
     assert pause_of({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}) == 0
-    assert [pause_of({"retry-after": text}) for text in ("", "soon", "nan", "inf")] == [None] * 4
+    far = f"Wed, 21 Oct {10**20} 07:28:00 GMT"
+    assert [pause_of({"retry-after": text}) for text in ("", "soon", "nan", "inf", far)] == [None] * 5
 
 
 @pytest.mark.parametrize("headers", [{"Location": "/v1/jobs/1"}, {"x-bf-async-id": "abc"}])
