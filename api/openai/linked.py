@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any
 
 from litestar import Request, Response, get
@@ -17,7 +18,7 @@ from api.waiting import CLIENT_GONE, unless_gone
 from jobstore.job import PictureFormat
 
 _Text = Annotated[str, QueryParameter(max_length=128, description="As the link has it.")]
-_HEADERS = {"Cache-Control": "private, max-age=3600", "Cross-Origin-Resource-Policy": "cross-origin"}
+_KEPT_S = 3600  # by browsers, at most
 
 
 @get(
@@ -57,7 +58,11 @@ async def _picture(services: Services, link: Link) -> Response[bytes]:
         data = await services.pixels.turned_for_link(picture, data, format, compression)
     media_type = format.media_type if format else picture.media_type
     name = f"{job.id}-{picture.index}.{media_type.removeprefix('image/')}"
-    headers = {**_HEADERS, "Content-Disposition": f'inline; filename="{name}"'}
+    headers = {
+        "Cache-Control": f"private, max-age={max(0, min(_KEPT_S, link.expires - int(time.time())))}",
+        "Cross-Origin-Resource-Policy": "cross-origin",
+        "Content-Disposition": f'inline; filename="{name}"',
+    }
     return Response(data, headers=headers, media_type=media_type)
 
 

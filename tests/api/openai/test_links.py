@@ -97,6 +97,20 @@ def test_a_link_that_was_changed_does_not_open(client: httpx.Client, change: dic
     assert other.status_code == 403
 
 
+def test_a_link_is_kept_no_longer_than_it_counts(client: httpx.Client, studio: Site) -> None:
+    """By whoever keeps pictures for its owner: an hour at most."""
+    path = urlsplit(link_to(client, seed=9)).path
+    job_id = UUID(path.split("/")[-2])
+    signer = studio.services.links
+    for lifetime_s, most in ((30.0, 30), (100_000.0, 3600)):
+        signer._lifetime_s, usual = lifetime_s, signer._lifetime_s
+        answer = client.get(studio.call(signer.path(job_id, 0)))
+        signer._lifetime_s = usual
+        caching, _, age = answer.headers["cache-control"].rpartition("=")
+        assert (answer.status_code, caching) == (200, "private, max-age")
+        assert most - 20 <= int(age) <= most
+
+
 async def test_a_link_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When its time has passed; one of another secret never began."""
     settings = with_server(Settings(home=str(tmp_path)), url_lifetime_s=60.0)
