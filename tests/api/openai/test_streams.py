@@ -6,6 +6,7 @@ import base64
 import io
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -137,3 +138,27 @@ def test_a_heartbeat_comes_while_a_render_goes_on(
                 assert ": heartbeat" in list(lines)
     finally:
         object.__setattr__(studio.services, "heartbeat_s", before)
+
+
+def test_a_stream_of_a_job_that_another_made_cancels_nothing(
+    client: httpx.Client, studio: Site, painter: Painter
+) -> None:
+    """The one that made it does, once nobody else is there."""
+
+    def opened() -> AbstractContextManager[httpx.Response]:
+        body = {"prompt": "two", "stream": True, "cancel_on_disconnect": True}
+        return client.stream("POST", PATH, json=body, headers={"Idempotency-Key": "two"})
+
+    def listening(streams: int) -> bool:
+        return studio.services.tail.listeners == streams
+
+    with painter.resting():
+        with opened() as first:
+            job_id = first.headers["x-safelight-job-id"]
+            with opened() as second:
+                assert second.headers["x-safelight-job-id"] == job_id
+                until(lambda: listening(2))
+            until(lambda: listening(1))
+            assert client.get(f"/v1/jobs/{job_id}").json()["state"] == "queued"
+        until(lambda: client.get(f"/v1/jobs/{job_id}").json()["state"] == "canceled")
+    until(lambda: listening(0))
