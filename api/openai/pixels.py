@@ -17,7 +17,7 @@ from jobstore.pictures import transcode
 T = TypeVar("T")
 
 _THREADS = 2
-_UPLOADS = 4  # whose pictures are unpacked at a time
+_UPLOADS = _THREADS  # whose pictures, of 100 MB each, are unpacked at a time
 _UPLOAD_BYTES = 256_000_000  # of bodies that are read, with what is decoded of them
 _ANSWER_BYTES = 256_000_000  # of files that are put together into answers, in all their forms
 _LINKS = 8  # whose pictures are turned, or wait for it, at a time
