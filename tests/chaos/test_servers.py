@@ -15,10 +15,10 @@ CHANCE = random.Random(0)
 
 
 def test_rabbitmq_away_at_the_submit(house: House, desk: Desk) -> None:
-    """The job is accepted as always; it is rendered when bells ring again."""
+    """The job is accepted as always; it is rendered when bells ring again, or when a worker looks by itself."""
     house.servers.to_rabbit.refuse()
     job_id = desk.submit()
-    assert desk.job(job_id)["state"] == "queued"
+    assert desk.job(job_id)["state"] in ("queued", "running", "succeeded")
     house.servers.to_rabbit.restore()
     desk.wait(job_id)
 
