@@ -37,17 +37,22 @@ given AS (
         (index integer, key text, seed bigint, width integer, height integer, sha256 text, size_bytes bigint,
          media_type text)
 ),
-replaced AS (
-    INSERT INTO doomed_output (key)
-    SELECT DISTINCT picture ->> 'key' FROM done JOIN cache_entry USING (fingerprint)
-    CROSS JOIN jsonb_array_elements(pictures) AS picture WHERE %(rendered)s AND request ->> 'cache' <> 'off'
-    ON CONFLICT (key) DO UPDATE SET doomed_at = clock_timestamp()
-),
+-- From here on in one order, which all keep who lock these rows: the cache's entry, what it dooms, slices of quotas in
+-- theirs, balances. PostgreSQL runs what nothing refers to at the very end.
 remembered AS (
     INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
     SELECT fingerprint, seedless_fingerprint, %(pictures)s FROM done
     WHERE %(rendered)s AND request ->> 'cache' <> 'off'
     ON CONFLICT (fingerprint) DO UPDATE SET pictures = EXCLUDED.pictures, created_at = clock_timestamp()
+    RETURNING 1
+),
+replaced AS (
+    INSERT INTO doomed_output (key)
+    SELECT DISTINCT picture ->> 'key' FROM done CROSS JOIN (SELECT count(*) FROM remembered) AS first
+    JOIN cache_entry USING (fingerprint) CROSS JOIN jsonb_array_elements(pictures) AS picture
+    WHERE %(rendered)s AND request ->> 'cache' <> 'off'
+    ON CONFLICT (key) DO UPDATE SET doomed_at = clock_timestamp()
+    RETURNING 1
 ),
 spent AS (
     INSERT INTO usage (job_id, attempt, token, key_id, team, customer, lane, model, device, worker_id, outcome, cache,
@@ -56,10 +61,10 @@ spent AS (
            'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions
     FROM done CROSS JOIN held
 ),
--- Slices in their order, and before balances: so do all who lock both. What nothing refers to runs at the very end.
 slices AS MATERIALIZED (
     SELECT slice.quota_id, slice.starts_at, entry.kind
-    FROM held CROSS JOIN jsonb_to_recordset(held.quotas) AS entry (quota_id uuid, starts_at timestamptz, kind text)
+    FROM held CROSS JOIN (SELECT count(*) FROM remembered) AS first CROSS JOIN (SELECT count(*) FROM replaced) AS second
+    CROSS JOIN jsonb_to_recordset(held.quotas) AS entry (quota_id uuid, starts_at timestamptz, kind text)
     JOIN quota_slice AS slice ON slice.quota_id = entry.quota_id AND slice.starts_at = entry.starts_at
     ORDER BY slice.quota_id, slice.starts_at FOR UPDATE OF slice
 ),
@@ -73,7 +78,8 @@ settled AS (
 ),
 booked AS (
     UPDATE balance SET reserved = balance.reserved - held.reserved, charged = balance.charged + done.charged
-    FROM done CROSS JOIN held CROSS JOIN (SELECT count(*) FROM settled) AS first
+    FROM done CROSS JOIN held CROSS JOIN (SELECT count(*) FROM replaced) AS first
+    CROSS JOIN (SELECT count(*) FROM settled) AS second
     WHERE balance.key_id = done.key_id AND balance.currency = done.currency
       AND (held.reserved <> 0 OR done.charged <> 0)
 )

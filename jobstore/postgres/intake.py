@@ -17,7 +17,7 @@ from psycopg import InterfaceError, OperationalError
 from jobstore.job import Job, NewJob
 from jobstore.postgres.submit import Accepted
 
-_MOST = 64  # jobs a transaction: more would keep the first ones waiting for little gain
+_MOST = 256  # jobs a transaction: more would keep the first ones waiting for little gain
 _WAITING = 10_000
 
 Group = Hashable

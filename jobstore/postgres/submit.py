@@ -34,8 +34,15 @@ told AS (
     INSERT INTO job_event (job_id, kind, data)
     SELECT id, 'state', jsonb_build_object('state', state, 'attempt', attempts, 'cache', cache) FROM added ORDER BY seq
 )
-SELECT this.id, {", ".join(f"this.{name}" for name in _TOLD)}, ahead.*
-FROM added AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
+SELECT this.id, {", ".join(f"this.{name}" for name in _TOLD)}, ahead.devices,
+    least(ahead.jobs_ahead + this.mates, %(counted)s) AS jobs_ahead, ahead.seconds_ahead + this.mates_s AS seconds_ahead
+FROM (
+    -- Those that are inserted beside a job can't be counted in the table yet.
+    SELECT added.*, count(*) FILTER (WHERE state = 'queued') OVER before AS mates,
+        coalesce(sum(expected_s) FILTER (WHERE state = 'queued') OVER before, 0) AS mates_s
+    FROM added
+    WINDOW before AS (PARTITION BY lane ORDER BY rank_at, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
 """
 # In the order of the keys, so that two transactions with the same ones don't block each other for good.
 _REPLAYS = """
