@@ -142,9 +142,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     text = str(error)
-    return isinstance(error, RuntimeError) and (
-        any(word in text for word in _MEMORY_WORDS) or ("_STATUS_NOT_INITIALIZED" in text and "Create" in text)
-    )
+    if not isinstance(error, RuntimeError) or _says_lost(text):
+        return False
+    return any(word in text for word in _MEMORY_WORDS) or ("_STATUS_NOT_INITIALIZED" in text and "Create" in text)
 
 
 def is_device_lost(error: BaseException) -> bool:
@@ -172,7 +172,11 @@ def _is_sticky(error: BaseException) -> bool:
     code = getattr(error, "error_code", None)  # torch.AcceleratorError has one where CUDA gave it
     if isinstance(code, int):
         return code in _STICKY_CODES
-    line = str(error).partition("\n")[0].lower()  # advice on how to debug comes below
+    return _says_lost(str(error))
+
+
+def _says_lost(text: str) -> bool:
+    line = text.partition("\n")[0].lower()  # advice on how to debug comes below, and may name anything
     return any(kind in line for kind in _DEVICE_WORDS) and any(words in line for words in _STICKY_WORDS)
 
 

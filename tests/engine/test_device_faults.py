@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.engine import loading
@@ -76,6 +76,7 @@ def test_each_text_has_its_kind(kind: type[Exception]) -> None:
     assert {text: _told(kind(text)) for text in NEITHER} == dict.fromkeys(NEITHER, (False, False))
 
 
+@example(text=LOST[0], advice="out of memory", upper=False)
 @given(text=st.sampled_from(LOST), advice=st.text(max_size=200), upper=st.booleans())
 def test_a_lost_device_is_known_by_its_line_and_not_by_the_advice_below(text: str, advice: str, upper: bool) -> None:
     """torch adds lines on how to debug, in whatever case the driver speaks."""
