@@ -37,6 +37,7 @@ __all__ = [
     "needs_model",
     "parse_job_id",
     "require_keys",
+    "sees",
     "viewer",
 ]
 
@@ -80,7 +81,7 @@ async def may_stay(connection: Connection, job: Job) -> bool:
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
     scope = _scope_of(connection, connection.route_handler)
-    return key is not None and (scope is None or key.allows(scope)) and (key.admin or job.key_id == key.id)
+    return key is not None and (scope is None or key.allows(scope)) and sees(key, job.key_id)
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
@@ -126,12 +127,17 @@ def viewer(connection: Connection) -> ApiKey | None:
     return key
 
 
+def sees(key: ApiKey | None, owner: UUID | None) -> bool:
+    """True where ``key`` may look at what belongs to ``owner``: its own, and an admin everybody's."""
+    return key is None or key.admin or owner == key.id
+
+
 async def find_job(connection: Connection, job_id: str) -> Job:
     """The job, if the request's key may see it. Missing and foreign ones are the same 404."""
     services: Services = connection.app.state.services
     job = await services.store.get(parse_job_id(job_id))
     key = viewer(connection)
-    if key is not None and not key.admin and job.key_id != key.id:
+    if not sees(key, job.key_id):
         raise not_found()
     bind_contextvars(job_id=str(job.id))
     return job

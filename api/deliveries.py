@@ -8,7 +8,7 @@ from uuid import UUID
 from litestar import Request, get, post
 from litestar.params import PathParameter, QueryParameter
 
-from api.auth import READ, SUBMIT, viewer
+from api.auth import READ, SUBMIT, sees, viewer
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
 from api.services import Services
@@ -87,12 +87,11 @@ async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: Se
 
 async def _find(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
     """The delivery, if the request's key may see it. Missing and foreign ones are the same 404."""
-    key = viewer(request)
     try:
         delivery = await services.store.delivery(UUID(delivery_id))
     except (ValueError, WebhookNotFoundError):
         delivery = None
-    if delivery is None or (key is not None and not key.admin and delivery.key_id != key.id):
+    if delivery is None or not sees(viewer(request), delivery.key_id):
         raise ProblemError(404, "delivery_not_found", "no delivery with that id")
     return delivery
 

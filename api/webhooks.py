@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import JSONBody, PathParameter
 
-from api.auth import READ, SUBMIT, actor, viewer
+from api.auth import READ, SUBMIT, actor, sees, viewer
 from api.decoding import EndpointBody, EndpointPatchBody
 from api.hooks import checked_url
 from api.openapi import ServicesDependency, answers
@@ -153,12 +153,11 @@ async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: S
 
 async def _find(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
     """The endpoint, if the request's key may see it. Missing and foreign ones are the same 404."""
-    key = viewer(request)
     try:
         endpoint = await services.store.endpoint(UUID(webhook_id))
     except (ValueError, WebhookNotFoundError):
         endpoint = None
-    if endpoint is None or (key is not None and not key.admin and endpoint.key_id != key.id):
+    if endpoint is None or not sees(viewer(request), endpoint.key_id):
         raise ProblemError(404, "webhook_not_found", "no webhook with that id")
     return endpoint
 

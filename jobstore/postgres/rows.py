@@ -13,7 +13,7 @@ from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
 from jobstore.job import JobRequest, NewJob, Picture
-from jobstore.postgres import quotas, stuck, sweep
+from jobstore.postgres import quotas, replays, stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
 from jobstore.postgres.insert import EXPECTED, INSERT_JOBS, START_TAG, arguments_of, pace_of
 from jobstore.postgres.letters import letters
@@ -42,15 +42,6 @@ WITH gone AS (DELETE FROM cache_entry WHERE fingerprint = %(fingerprint)s RETURN
 INSERT INTO doomed_output (key)
 SELECT DISTINCT picture ->> 'key' FROM gone CROSS JOIN jsonb_array_elements(pictures) AS picture
 ON CONFLICT (key) DO UPDATE SET doomed_at = clock_timestamp()
-"""
-# A key that has grown too old is taken over, and so is any key by a first try. Whoever comes at the same time waits.
-_REPLAY = """
-INSERT INTO replay (scope, key, body_sha256, job_id, expires_at)
-VALUES (%(scope)s, %(key)s, %(body)s, %(job_id)s, clock_timestamp() + make_interval(secs => %(keep_s)s))
-ON CONFLICT (scope, key) DO UPDATE SET
-    body_sha256 = EXCLUDED.body_sha256, job_id = EXCLUDED.job_id, expires_at = EXCLUDED.expires_at
-WHERE replay.expires_at <= clock_timestamp() OR %(renew)s
-RETURNING job_id
 """
 _BOOK = """
 INSERT INTO balance AS known (key_id, currency, reserved, charged)
@@ -188,18 +179,7 @@ class PostgresRows:
         return await one(self.connection, query, {"scope": key_id or NOBODY, "key": key})
 
     async def add_replay(self, new: NewJob) -> bool:
-        replay = new.replay
-        if replay is None:
-            return True
-        arguments: dict[str, Any] = {
-            "scope": new.key_id or NOBODY,
-            "key": replay.key,
-            "body": replay.body_sha256,
-            "job_id": new.id,
-            "keep_s": replay.keep_s,
-            "renew": replay.renew,
-        }
-        return await one(self.connection, _REPLAY, arguments) is not None
+        return new.id in await replays.add(self.connection, [new])
 
     async def lock_lost(self, lease_s: float, limit: int) -> list[Row]:
         return await sweep.lock_lost(self.connection, lease_s, limit)

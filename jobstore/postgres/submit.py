@@ -7,11 +7,9 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-import msgspec
-from psycopg.types.json import Jsonb
-
 from jobstore.errors import QuotaExceededError
 from jobstore.job import CacheOutcome, Job, JobState, NewJob, Picture
+from jobstore.postgres import replays
 from jobstore.postgres.columns import every
 from jobstore.postgres.insert import INSERT_JOBS, arguments_of
 from jobstore.postgres.listing import told
@@ -20,7 +18,7 @@ from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
 from jobstore.quotas import Owner
 from jobstore.rules import requests
 from jobstore.rules.quotas import Entry, admission, owners_of
-from jobstore.rules.rows import NOBODY, Booking, Row
+from jobstore.rules.rows import Booking, Row
 
 Accepted = Job | QuotaExceededError | None
 """What became of a submit; None where its idempotency key is known, and the rules must look."""
@@ -44,26 +42,6 @@ FROM (
     WINDOW before AS (PARTITION BY lane ORDER BY rank_at, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ) AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
 """
-# In the order of the keys, so that two transactions with the same ones don't block each other for good.
-_REPLAYS = """
-INSERT INTO replay (scope, key, body_sha256, job_id, expires_at)
-SELECT scope, key, body_sha256, job_id, clock_timestamp() + make_interval(secs => keep_s)
-FROM jsonb_to_recordset(%(replays)s) AS asked (scope uuid, key text, body_sha256 text, job_id uuid, keep_s float8)
-ORDER BY scope, key
-ON CONFLICT (scope, key) DO UPDATE SET
-    body_sha256 = EXCLUDED.body_sha256, job_id = EXCLUDED.job_id, expires_at = EXCLUDED.expires_at
-WHERE replay.expires_at <= clock_timestamp() OR EXCLUDED.job_id = ANY(%(renewing)s)
-RETURNING job_id
-"""
-_EARLIER = """
-SELECT replay.* FROM replay JOIN unnest(%(scopes)s::uuid[], %(keys)s::text[]) AS asked (scope, key) USING (scope, key)
-ORDER BY scope, key FOR UPDATE OF replay
-"""
-_RESTORE = """
-UPDATE replay SET body_sha256 = %(body_sha256)s, job_id = %(job_id)s, expires_at = %(expires_at)s
-WHERE scope = %(scope)s AND key = %(key)s
-"""
-_DROP = "DELETE FROM replay WHERE scope = %(scope)s AND key = %(key)s"
 
 
 class LostRaceError(Exception):
@@ -89,44 +67,12 @@ async def together(rows: PostgresRows, jobs: Sequence[NewJob], limited: set[Owne
     No two of them may have one idempotency key. Owners that have quotas are added to ``limited``. Raises LostRaceError,
     and whatever one of them alone would raise.
     """
-    earlier = await _earlier(rows, jobs)
-    fresh = await _fresh(rows, jobs)
+    earlier = await replays.renewed(rows.connection, jobs)
+    fresh = await replays.add(rows.connection, jobs)
     admitted, refused = await _admit(rows, [new for new in jobs if new.id in fresh], limited)
-    await _undo_replays(rows, [new for new in jobs if new.id in refused], earlier)
+    await replays.undo(rows.connection, [new for new in jobs if new.id in refused], earlier)
     found = await _write(rows, admitted)
     return [refused.get(new.id) or found.get(new.id) for new in jobs]
-
-
-Place = tuple[UUID, str]
-
-
-async def _earlier(rows: PostgresRows, jobs: Sequence[NewJob]) -> dict[Place, Row]:
-    """What the idempotency keys that are to be made anew stand for: a submit that is refused leaves it so."""
-    places = [_place(new) for new in jobs if new.replay is not None and new.replay.renew]
-    if not places:
-        return {}
-    arguments = {"scopes": [scope for scope, _ in places], "keys": [key for _, key in places]}
-    return {(row["scope"], row["key"]): row for row in await every(rows.connection, _EARLIER, arguments)}
-
-
-async def _fresh(rows: PostgresRows, jobs: Sequence[NewJob]) -> set[UUID]:
-    """The jobs that no idempotency key has made before; their keys are theirs now."""
-    fresh = {new.id for new in jobs if new.replay is None}
-    asked = [_replay(new) for new in jobs if new.replay is not None]
-    if asked:
-        renewing = [new.id for new in jobs if new.replay is not None and new.replay.renew]
-        arguments = {"replays": Jsonb(asked, dumps=msgspec.json.encode), "renewing": renewing}
-        fresh |= {row["job_id"] for row in await every(rows.connection, _REPLAYS, arguments)}
-    return fresh
-
-
-def _replay(new: NewJob) -> dict[str, Any]:
-    known = msgspec.structs.asdict(new.replay) if new.replay else {}
-    return known | {"scope": new.key_id or NOBODY, "job_id": new.id}
-
-
-def _place(new: NewJob) -> Place:
-    return new.key_id or UUID(NOBODY), new.replay.key if new.replay else ""
 
 
 async def _admit(
@@ -148,16 +94,6 @@ async def _admit(
 
 def _whose(new: NewJob) -> tuple[UUID | None, str | None, str | None]:
     return new.key_id, new.team, new.customer
-
-
-async def _undo_replays(rows: PostgresRows, jobs: Sequence[NewJob], earlier: Mapping[Place, Row]) -> None:
-    """Let the idempotency keys of jobs that are not taken stand for what they stood for."""
-    for new in jobs:
-        if new.replay is not None:
-            place = _place(new)
-            before = earlier.get(place)
-            arguments = before or {"scope": place[0], "key": place[1]}
-            await rows.connection.execute(_DROP if before is None else _RESTORE, arguments)
 
 
 async def _write(rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]]) -> dict[UUID, Job]:
