@@ -20,8 +20,7 @@ from api.problems import ProblemError, not_found
 from api.services import Services
 from jobstore.audit import Actor
 from jobstore.job import Job
-from jobstore.keys import Scope
-from jobstore.protocol import ApiKey
+from jobstore.keys import ApiKey, Scope
 
 __all__ = [
     "ADMIN",

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from api.problems import ProblemError
-from jobstore.keys import Digester, KeyFilter, hash_secret
-from jobstore.protocol import ApiKey, JobStore
+from jobstore.keys import ApiKey, Digester, KeyFilter, hash_secret
+from jobstore.protocol import JobStore
 from safelight.config import ConfigError
 from safelight.telemetry import get_logger
 

@@ -22,8 +22,7 @@ from api.services import Services
 from api.wording import plainly, unknown
 from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
 from jobstore.key_fields import KeyFieldError, checked
-from jobstore.keys import KeyChange, KeyFilter, NewKey, Scope, hint_of, make_secret
-from jobstore.protocol import ApiKey
+from jobstore.keys import ApiKey, KeyChange, KeyFilter, NewKey, Scope, hint_of, make_secret
 
 AnyRequest = Request[Any, Any, Any]
 KeyPath = Annotated[str, PathParameter(description="The key's id, a UUID.", schema_extra={"format": "uuid"})]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from api.quota_schemas import OwnerFields, QuotaView
 from api.views import plain_amount
-from jobstore.protocol import ApiKey
+from jobstore.keys import ApiKey
 from jobstore.quotas import QuotaKind, QuotaStatus
 
 

@@ -22,8 +22,7 @@ from api.views import plain_amount
 from api.wording import plainly, unknown
 from jobstore.audit import AuditNote
 from jobstore.errors import KeyNotFoundError, QuotaTakenError
-from jobstore.keys import OWNER_PATTERN
-from jobstore.protocol import ApiKey
+from jobstore.keys import OWNER_PATTERN, ApiKey
 from jobstore.quotas import Owner, OwnerKind, Quota, QuotaStatus
 from jobstore.rules.quotas import owners_of
 

@@ -21,8 +21,8 @@ from api.wording import plainly
 from jobstore.fingerprint import batch_key, cache_scope, fingerprints
 from jobstore.ids import uuid7
 from jobstore.job import SEED_LIMIT, CacheMode, JobRequest, NewJob, Replay
+from jobstore.keys import ApiKey
 from jobstore.pricing import price_of
-from jobstore.protocol import ApiKey
 from safelight.config import ModelSettings, Settings
 
 _SIZE = re.compile(r"[1-9][0-9]{0,4}x[1-9][0-9]{0,4}", re.ASCII)

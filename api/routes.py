@@ -7,8 +7,8 @@ from collections.abc import Callable
 from api.problems import ProblemError
 from jobstore.fingerprint import batch_key, cache_scope, fingerprints
 from jobstore.job import JobRequest, Route
+from jobstore.keys import ApiKey
 from jobstore.pricing import price_of
-from jobstore.protocol import ApiKey
 from safelight.config import Settings
 
 Build = Callable[[str], JobRequest]

@@ -23,8 +23,9 @@ from api.schemas import (
 from api.services import Services
 from api.webhook_views import webhook_view
 from jobstore.job import Job, JobRequest, JobState
+from jobstore.keys import ApiKey
 from jobstore.live import Preview, Progress
-from jobstore.protocol import ApiKey, Lane
+from jobstore.protocol import Lane
 from safelight.config import ModelSettings, Settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from msgspec import Struct
@@ -58,3 +58,13 @@ class AuditPage(Struct, frozen=True, kw_only=True):
 
 
 WHOLE_LOG = AuditFilter()
+
+
+class AuditStore(Protocol):
+    """What every job store does about the audit log."""
+
+    async def audit(self, note: AuditNote) -> None:
+        """Write down what somebody did."""
+
+    async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
+        """Audit entries, newest first. Raises ValueError on a cursor that no page gave."""

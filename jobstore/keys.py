@@ -8,9 +8,12 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Protocol
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
+
+from jobstore.audit import Actor
 
 PREFIX = "sl_"
 PEPPERED = "hmac-sha256:"
@@ -35,6 +38,46 @@ def scopes_of(named: Iterable[str], *, admin: bool = False) -> tuple[Scope, ...]
     """The scopes in their one order; ``admin`` includes the others. Raises ValueError on a stranger."""
     given = {Scope(name) for name in named}
     return tuple(Scope) if admin or Scope.ADMIN in given else tuple(scope for scope in Scope if scope in given)
+
+
+class ApiKey(Struct, frozen=True, kw_only=True):
+    """A key's public half: the secret itself is never stored, only its hash.
+
+    ``scopes`` is all it may do, ``admin`` that the scope of that name is among them. ``models`` are those it may use,
+    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts
+    beside the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
+    """
+
+    id: UUID
+    name: str
+    admin: bool
+    hint: str
+    created_at: datetime
+    revoked_at: datetime | None = None
+    weight: float = 1.0
+    team: str | None = None
+    customer: str | None = None
+    scopes: tuple[Scope, ...] = (Scope.SUBMIT, Scope.READ)
+    models: tuple[str, ...] | None = None
+    expires_at: datetime | None = None
+    previous_until: datetime | None = None
+    peppered: bool = False
+
+    def allows(self, scope: Scope) -> bool:
+        """True where the key has the scope; an admin's has all."""
+        return self.admin or scope in self.scopes
+
+    def may_use(self, model: str) -> bool:
+        """True where the key may use the model of that name (its own, no alias)."""
+        return self.models is None or model in self.models
+
+
+class KeyMatch(Struct, frozen=True, kw_only=True):
+    """A key in force that a secret belongs to. ``left_s`` is how many seconds that secret counts from now on; None
+    where no end is known."""
+
+    key: ApiKey
+    left_s: float | None = None
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
@@ -80,6 +123,40 @@ class KeyFilter(Struct, frozen=True, kw_only=True):
 
 
 ALL_KEYS = KeyFilter()
+
+
+class KeyStore(Protocol):
+    """What every job store does about API keys. Each change and its audit entry are one transaction."""
+
+    async def create_key(self, new: NewKey, by: Actor) -> ApiKey:
+        """Keep a new key by the digest of its secret. ``weight`` is its share of a lane beside keys of weight 1."""
+
+    async def find_key(self, *hashes: str) -> KeyMatch | None:
+        """The key whose secret has one of these digests: now, or before its last rotation while its grace lasts.
+
+        None for a key that is revoked or has expired, as for a digest that nobody knows.
+        """
+
+    async def get_key(self, key_id: UUID) -> ApiKey:
+        """The key, in force or not. Raises KeyNotFoundError."""
+
+    async def list_keys(self, where: KeyFilter = ALL_KEYS) -> tuple[ApiKey, ...]:
+        """The keys of a filter, oldest first, those that count no more too."""
+
+    async def rotate_key(self, key_id: UUID, secret_hash: str, hint: str, by: Actor, *, grace_s: float = 0) -> ApiKey:
+        """Give the key another secret. The one before counts for ``grace_s`` seconds more, any earlier one no more.
+
+        Raises KeyNotFoundError, KeyNotInForceError.
+        """
+
+    async def revoke_key(self, key_id: UUID, by: Actor, *, force: bool = False) -> ApiKey:
+        """Revoke, at once and for good, with the secret before a rotation. Asking again changes nothing.
+
+        Raises KeyNotFoundError; LastAdminError, without ``force``, where no admin key would be left in force.
+        """
+
+    async def change_key(self, key_id: UUID, change: KeyChange, by: Actor, *, force: bool = False) -> ApiKey:
+        """Change what the key may do. Raises KeyNotFoundError, KeyNotInForceError, LastAdminError as above."""
 
 
 def make_secret() -> str:

@@ -10,11 +10,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditNote, AuditPage
+from jobstore.audit import AuditStore
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
-from jobstore.keys import ALL_KEYS, KeyChange, KeyFilter, NewKey, Scope
+from jobstore.keys import KeyStore
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
-from jobstore.quotas import Owner, Quota, QuotaStatus
+from jobstore.quotas import QuotaStore
 from jobstore.retention import Ages, Purged
 from jobstore.webhooks.protocol import WebhookStore
 
@@ -178,47 +178,7 @@ class LaneCount(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class ApiKey(Struct, frozen=True, kw_only=True):
-    """A key's public half: the secret itself is never stored, only its hash.
-
-    ``scopes`` is all it may do, ``admin`` that the scope of that name is among them. ``models`` are those it may use,
-    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts
-    beside the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
-    """
-
-    id: UUID
-    name: str
-    admin: bool
-    hint: str
-    created_at: datetime
-    revoked_at: datetime | None = None
-    weight: float = 1.0
-    team: str | None = None
-    customer: str | None = None
-    scopes: tuple[Scope, ...] = (Scope.SUBMIT, Scope.READ)
-    models: tuple[str, ...] | None = None
-    expires_at: datetime | None = None
-    previous_until: datetime | None = None
-    peppered: bool = False
-
-    def allows(self, scope: Scope) -> bool:
-        """True where the key has the scope; an admin's has all."""
-        return self.admin or scope in self.scopes
-
-    def may_use(self, model: str) -> bool:
-        """True where the key may use the model of that name (its own, no alias)."""
-        return self.models is None or model in self.models
-
-
-class KeyMatch(Struct, frozen=True, kw_only=True):
-    """A key in force that a secret belongs to. ``left_s`` is how many seconds that secret counts from now on; None
-    where no end is known."""
-
-    key: ApiKey
-    left_s: float | None = None
-
-
-class JobStore(WebhookStore, Protocol):
+class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
     """Where jobs live. Every method is one transaction; the store's own clock decides all times.
 
     A store belongs to the event loop that opened it. Methods raise JobStoreError's kinds, and the driver's own
@@ -393,20 +353,6 @@ class JobStore(WebhookStore, Protocol):
     async def resume_lane(self, name: str) -> tuple[str, ...]:
         """Let the lane's jobs be claimed again; one lane for each bell to ring. Not paused: nothing changes."""
 
-    # Quotas
-
-    async def create_quota(self, quota: Quota) -> Quota:
-        """Keep a quota; it concerns what is submitted from now on. Raises QuotaTakenError."""
-
-    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
-        """Set a quota's limit. Raises QuotaNotFoundError."""
-
-    async def delete_quota(self, quota_id: UUID) -> bool:
-        """Delete a quota and all that was counted for it; False if there is none."""
-
-    async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
-        """The quotas of these owners (None: all of them), oldest first, as they stand."""
-
     # Money
 
     async def balance(self, key_id: UUID, currency: str) -> Balance:
@@ -434,45 +380,3 @@ class JobStore(WebhookStore, Protocol):
 
     async def pointed_at(self, keys: Sequence[str]) -> frozenset[str]:
         """Those of the keys of outputs that a job or a cache entry points at."""
-
-    # Keys
-
-    # Each change of a key and its audit entry are one transaction.
-
-    async def create_key(self, new: NewKey, by: Actor) -> ApiKey:
-        """Keep a new key by the digest of its secret. ``weight`` is its share of a lane beside keys of weight 1."""
-
-    async def find_key(self, *hashes: str) -> KeyMatch | None:
-        """The key whose secret has one of these digests: now, or before its last rotation while its grace lasts.
-
-        None for a key that is revoked or has expired, as for a digest that nobody knows.
-        """
-
-    async def get_key(self, key_id: UUID) -> ApiKey:
-        """The key, in force or not. Raises KeyNotFoundError."""
-
-    async def list_keys(self, where: KeyFilter = ALL_KEYS) -> tuple[ApiKey, ...]:
-        """The keys of a filter, oldest first, those that count no more too."""
-
-    async def rotate_key(self, key_id: UUID, secret_hash: str, hint: str, by: Actor, *, grace_s: float = 0) -> ApiKey:
-        """Give the key another secret. The one before counts for ``grace_s`` seconds more, any earlier one no more.
-
-        Raises KeyNotFoundError, KeyNotInForceError.
-        """
-
-    async def revoke_key(self, key_id: UUID, by: Actor, *, force: bool = False) -> ApiKey:
-        """Revoke, at once and for good, with the secret before a rotation. Asking again changes nothing.
-
-        Raises KeyNotFoundError; LastAdminError, without ``force``, where no admin key would be left in force.
-        """
-
-    async def change_key(self, key_id: UUID, change: KeyChange, by: Actor, *, force: bool = False) -> ApiKey:
-        """Change what the key may do. Raises KeyNotFoundError, KeyNotInForceError, LastAdminError as above."""
-
-    # The audit log
-
-    async def audit(self, note: AuditNote) -> None:
-        """Write down what somebody did."""
-
-    async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
-        """Audit entries, newest first. Raises ValueError on a cursor that no page gave."""

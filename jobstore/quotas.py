@@ -7,11 +7,12 @@ was submitted. docs/budgets.md tells it from the user's side.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -96,6 +97,22 @@ class QuotaStatus(Struct, frozen=True, kw_only=True):
     def left(self) -> Decimal:
         """What there still is to be had; 0 where a limit was lowered below what is taken."""
         return max(self.quota.most - self.held - self.used, Decimal(0))
+
+
+class QuotaStore(Protocol):
+    """What every job store does about quotas."""
+
+    async def create_quota(self, quota: Quota) -> Quota:
+        """Keep a quota; it concerns what is submitted from now on. Raises QuotaTakenError."""
+
+    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
+        """Set a quota's limit. Raises QuotaNotFoundError."""
+
+    async def delete_quota(self, quota_id: UUID) -> bool:
+        """Delete a quota and all that was counted for it; False if there is none."""
+
+    async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
+        """The quotas of these owners (None: all of them), oldest first, as they stand."""
 
 
 def window_words(period: str, *, rolling: bool) -> str:

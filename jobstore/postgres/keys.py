@@ -12,9 +12,8 @@ from psycopg.types.json import Jsonb
 
 from jobstore.audit import AuditEntry, AuditFilter, AuditNote, AuditPage
 from jobstore.errors import KeyNotFoundError
-from jobstore.keys import KeyFilter
+from jobstore.keys import ApiKey, KeyFilter, KeyMatch
 from jobstore.postgres.columns import Connection, every, one, sole
-from jobstore.protocol import ApiKey, KeyMatch
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.keys import COLUMNS, to_key
 from jobstore.rules.rows import Row

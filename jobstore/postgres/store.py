@@ -9,7 +9,7 @@ from uuid import UUID
 
 from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
-from jobstore.keys import ALL_KEYS, KeyFilter
+from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.columns import Connection
@@ -22,14 +22,12 @@ from jobstore.postgres.submit import Accepted
 from jobstore.postgres.transactions import Transactions
 from jobstore.postgres.webhooks import PostgresWebhooks
 from jobstore.protocol import (
-    ApiKey,
     Backlog,
     CachedPictures,
     Finish,
     HeldLease,
     JobFilter,
     JobPage,
-    KeyMatch,
     Lane,
     LaneCount,
     Lease,

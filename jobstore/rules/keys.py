@@ -13,8 +13,7 @@ import msgspec
 from jobstore.audit import Actor, AuditNote
 from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
 from jobstore.ids import uuid7
-from jobstore.keys import PEPPERED, KeyChange, NewKey, Scope, scopes_of
-from jobstore.protocol import ApiKey
+from jobstore.keys import PEPPERED, ApiKey, KeyChange, NewKey, Scope, scopes_of
 from jobstore.rules.rows import Row
 
 T = TypeVar("T")

@@ -9,16 +9,14 @@ from uuid import UUID
 
 from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
-from jobstore.keys import ALL_KEYS, KeyFilter
+from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
 from jobstore.protocol import (
-    ApiKey,
     Backlog,
     CachedPictures,
     HeldLease,
     JobFilter,
     JobPage,
-    KeyMatch,
     Lane,
     LaneCount,
     Lease,

@@ -14,8 +14,9 @@ from api.changing import with_inputs
 from api.resolve import resolve, with_seed
 from api.schemas import SubmitRequest
 from jobstore.ids import uuid7
+from jobstore.keys import ApiKey
 from jobstore.outputs import Outputs
-from jobstore.protocol import ApiKey, JobFilter
+from jobstore.protocol import JobFilter
 from tests.api.site import SETTINGS, Driver, Site, with_jobs
 from tests.contract.keying import make_key
 

@@ -19,8 +19,9 @@ from api.resolve import resolve
 from api.schemas import SubmitRequest
 from jobstore.ids import uuid7
 from jobstore.job import JobError, NewJob
+from jobstore.keys import ApiKey
 from jobstore.outputs import Outputs
-from jobstore.protocol import ApiKey, Worker
+from jobstore.protocol import Worker
 from safelight.config import ModelSettings, ProviderSettings, Settings
 from tests.api.site import SETTINGS, Driver, Site
 

@@ -11,9 +11,8 @@ import structlog
 
 from api.keyring import STALE_S, KeyRing, warn_without_pepper
 from api.problems import ProblemError
-from jobstore.keys import Digester, NewKey, make_secret
+from jobstore.keys import Digester, KeyMatch, NewKey, make_secret
 from jobstore.postgres.store import PostgresStore
-from jobstore.protocol import KeyMatch
 from tests.contract.keying import TESTER, make_key
 
 PEPPER = "a pepper of forty characters, for a test"

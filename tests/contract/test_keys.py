@@ -11,8 +11,8 @@ import pytest
 
 from jobstore.audit import Actor, AuditFilter, AuditNote
 from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
-from jobstore.keys import KeyChange, KeyFilter, NewKey, Scope
-from jobstore.protocol import ApiKey, JobStore
+from jobstore.keys import ApiKey, KeyChange, KeyFilter, NewKey, Scope
+from jobstore.protocol import JobStore
 from jobstore.rules.keys import to_key
 from tests.contract.keying import TESTER
 

@@ -58,8 +58,8 @@ def create(
 
 def make_key(settings: Settings, fields: dict[str, Any]) -> dict[str, Any]:
     """A new key, and its secret. Raises CommandError."""
-    from jobstore.keys import Digester, KeyFilter, NewKey, hint_of, make_secret
-    from jobstore.protocol import ApiKey, JobStore
+    from jobstore.keys import ApiKey, Digester, KeyFilter, NewKey, hint_of, make_secret
+    from jobstore.protocol import JobStore
     from safelight.cli.keys.inside import command_line, in_store
     from safelight.cli.keys.look import plain
 

@@ -11,7 +11,7 @@ import msgspec
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from jobstore.protocol import ApiKey
+    from jobstore.keys import ApiKey
 
 
 def plain(key: ApiKey) -> dict[str, Any]:

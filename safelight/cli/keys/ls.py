@@ -10,7 +10,8 @@ from safelight.cli.keys.options import CustomerOption, TeamOption
 from safelight.cli.options import ConfigOption, JsonOption, settings_for
 
 if TYPE_CHECKING:
-    from jobstore.protocol import ApiKey, JobStore
+    from jobstore.keys import ApiKey
+    from jobstore.protocol import JobStore
 
 _PAGE = 1000
 
