@@ -1,0 +1,1 @@
+"""What operators do over REST: find jobs and act on many, look at attempts, drain workers, the overview."""

@@ -1,0 +1,70 @@
+"""What every job store does for operators. ``tests/contract`` puts it to each."""
+
+from __future__ import annotations
+
+from typing import Protocol
+from uuid import UUID
+
+from jobstore.audit import Actor
+from jobstore.operating.figures import Figures
+from jobstore.operating.jobs import (
+    MOST_COUNTED,
+    Attempt,
+    CanceledMany,
+    Counted,
+    JobFilter,
+    JobPage,
+    RedriveFilter,
+    Redriven,
+)
+from jobstore.operating.workers import WorkerStatus
+
+
+class OperatorStore(Protocol):
+    """Searches look at a bounded number of jobs, and say where they stopped before the end."""
+
+    async def list_jobs(self, where: JobFilter) -> JobPage:
+        """Jobs newest first. Raises ValueError on a cursor that no page gave."""
+
+    async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
+        """How many jobs the filter names, up to ``most``; its ``limit`` and ``cursor`` count for nothing."""
+
+    async def cancel_jobs(self, where: JobFilter, limit: int = 1000, by: Actor | None = None) -> CanceledMany:
+        """Cancel up to ``limit`` unfinished jobs that the filter names, newest first, as ``cancel`` does each.
+
+        In transactions of a few jobs; with ``by``, each of them writes its audit entry (``jobs.canceled``).
+        """
+
+    async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
+        """How many failed or dead jobs the filter names, up to ``most``."""
+
+    async def redrive(self, where: RedriveFilter, limit: int = 1000, by: Actor | None = None) -> Redriven:
+        """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others.
+
+        Those for which a quota has no room are left. With ``by``, each transaction writes its audit entry
+        (``jobs.redriven``).
+        """
+
+    async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:
+        """The job's attempts in order, the one that runs last. Raises JobNotFoundError."""
+
+    async def worker_statuses(self) -> tuple[WorkerStatus, ...]:
+        """All workers that are not forgotten yet, silent ones too, oldest first."""
+
+    async def worker_status(self, worker_id: UUID) -> WorkerStatus:
+        """The worker. Raises WorkerNotFoundError."""
+
+    async def drain_worker(self, worker_id: UUID, by: Actor) -> WorkerStatus:
+        """Ask the worker to claim no more; it hears it by its next beat. Asking again changes nothing.
+
+        Audited in the same transaction (``worker.drained``). Raises WorkerNotFoundError.
+        """
+
+    async def resume_worker(self, worker_id: UUID, by: Actor) -> WorkerStatus:
+        """Let a draining worker claim again (``worker.resumed``). Raises WorkerNotFoundError."""
+
+    async def figures(self, zone: str) -> Figures:
+        """How the last hour, day and today in that time zone stand. Raises ZoneInfoNotFoundError.
+
+        Reads recent windows by their indexes alone; ask now and then, not for each request.
+        """
