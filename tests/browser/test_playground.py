@@ -2,59 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from jobstore.outputs import Outputs
 from jobstore.protocol import Pace
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
 from tests.contract.keying import make_key
-
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-LIMIT_MS = 20_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A headless Chromium; the tests fail, and say what to install, where there is none."""
-    names = (os.environ.get("SAFELIGHT_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-    path = next((found for found in map(shutil.which, names) if found), None)
-    if path is None:
-        pytest.fail("no Chromium found: install it (Debian: apt-get install chromium) or set SAFELIGHT_CHROMIUM")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def site(database: str, outputs: Outputs) -> Iterator[Site]:
-    """The API on a fresh database."""
-    with Site(database, outputs).serve() as site:
-        yield site
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A fresh page; whatever its scripts complain about fails the test."""
-    complaints: list[str] = []
-    page = browser.new_page()
-    page.set_default_timeout(LIMIT_MS)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    yield page
-    page.close()
-    assert complaints == []
 
 
 def test_a_prompt_becomes_a_picture_and_a_repeat_a_hit(site: Site, page: Page) -> None:
