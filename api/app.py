@@ -18,7 +18,8 @@ from api.backpressure import Backpressure
 from api.deliveries import DELIVERY_ROUTES
 from api.events import watch_job
 from api.frame import Application
-from api.health import Backlog, healthz, livez, metrics, readyz
+from api.gauges import StoreGauges
+from api.health import healthz, livez, metrics, readyz
 from api.images import read_image
 from api.jobs import cancel_job, list_jobs, list_models, read_job, redrive_jobs, retry_job, submit_job
 from api.keyring import KeyRing, require_keys, warn_without_pepper
@@ -40,6 +41,7 @@ from api.quotas import change_quota, create_quota, delete_quota, list_quotas, re
 from api.services import Services
 from api.shutdown import on_termination
 from api.tail import Tail
+from api.watching import watch_jobs
 from api.webhooks import WEBHOOK_ROUTES
 from jobstore.janitor import Janitor
 from jobstore.live import Bell, Message, Progress, ProgressChannel
@@ -75,13 +77,13 @@ def create_app(
         backpressure=Backpressure(store, settings.limits),
         links=LinkSigner(settings),
     )
-    backlog = Backlog(store, settings.lanes)
+    gauges = StoreGauges(store, outputs, bell, settings.lanes)
     document = ApiDocument(lambda: _described(settings))
     return Application(
         route_handlers=[*_described(settings), playground, asset, documentation, openapi_document],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
-            "backlog": Provide(lambda: backlog, sync_to_thread=False),
+            "gauges": Provide(lambda: gauges, sync_to_thread=False),
             "document": Provide(lambda: document, sync_to_thread=False),
         },
         exception_handlers={**EXCEPTION_HANDLERS, **QUOTA_HANDLERS},
@@ -101,8 +103,8 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
         guards=[needs_key],
         security=[{"key": []}, {}],
         route_handlers=[
-            submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, read_image, list_models,
-            list_lanes, pause_lane, resume_lane, price_job,
+            submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, watch_jobs, read_image,
+            list_models, list_lanes, pause_lane, resume_lane, price_job,
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
             generate_images, poll_images, generate_later, poll_later, read_model, uploads,

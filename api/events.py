@@ -24,10 +24,10 @@ from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
-_RETRY_MS = 2000
+RETRY_MS = 2000
+STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _SEQ_LIMIT = 2**63
 _NOTHING = (-1, -1.0)
-_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 _BUSY = {"Retry-After": "5"}
 
 
@@ -58,20 +58,36 @@ async def watch_job(
     if after and job.state.terminal and not await services.store.events(job.id, after):
         return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
     if services.tail.full:
-        raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
+        raise too_many_streams()
     stream = JobStream(services, job, after, lambda: may_stay(request, job))
-    return Stream(stream.frames(), media_type="text/event-stream", headers=_HEADERS)
+    return Stream(stream.frames(), media_type="text/event-stream", headers=STREAM_HEADERS)
+
+
+def too_many_streams() -> ProblemError:
+    """The 503 to who comes while as many streams are open as the settings allow."""
+    return ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
 
 
 class JobStream:
     """One client's view of one job, from event ``after`` on."""
 
-    def __init__(self, services: Services, job: Job, after: int, may_stay: Callable[[], Awaitable[bool]]) -> None:
-        """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so."""
+    def __init__(
+        self,
+        services: Services,
+        job: Job,
+        after: int,
+        may_stay: Callable[[], Awaitable[bool]],
+        frame: Callable[[str, object, int | None], bytes] | None = None,
+    ) -> None:
+        """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so.
+
+        ``frame`` puts an event's name, data and sequence number into bytes; as :func:`frame_of` does, else.
+        """
         self._services = services
         self._job = job
         self._after = after
         self._may_stay = may_stay
+        self._frame = frame or frame_of
         self._told = _NOTHING
         self._ended = False
 
@@ -82,7 +98,7 @@ class JobStream:
         """
         inbox = self._services.tail.subscribe(self._watched())
         try:
-            yield f"retry: {_RETRY_MS}\n".encode()  # without a blank line: part of the first event
+            yield f"retry: {RETRY_MS}\n".encode()  # without a blank line: part of the first event
             await self._services.tail.reading()
             for frame in [*await self._replay(), *self._latest()]:
                 yield frame
@@ -103,7 +119,7 @@ class JobStream:
     async def _news(self, mail: Mail, *, silent: bool) -> AsyncIterator[bytes]:
         """What came in; after a silence what was missed, and a heartbeat in any case."""
         if mail.overflowed:
-            yield _frame("resync", {})
+            yield self._frame("resync", {}, None)
         starting = bool(mail.progress or mail.previews) and self._job.state is not JobState.RUNNING
         if starting or silent:
             for frame in await self._replay():
@@ -132,15 +148,15 @@ class JobStream:
 
     def _durable(self, events: tuple[JobEvent, ...]) -> Iterator[bytes]:
         if not events and self._ended:
-            yield _frame("done", job_view(self._job, self._services))
+            yield self._frame("done", job_view(self._job, self._services), None)
         for event in events:
             self._after = event.seq
             if event.data.get("state") != JobState.RUNNING:
                 self._told = self._told[0], -1.0
             if event is events[-1] and self._ended:
-                yield _frame("done", job_view(self._job, self._services), event.seq)
+                yield self._frame("done", job_view(self._job, self._services), event.seq)
             else:  # the end of an attempt that was redriven is a change of state like others
-                yield _frame("state", {**event.data, "at": event.at}, event.seq)
+                yield self._frame("state", {**event.data, "at": event.at}, event.seq)
 
     def _latest(self) -> Iterator[bytes]:
         known = None if self._ended else self._services.live.of(self._job)
@@ -150,12 +166,12 @@ class JobStream:
         for step in progress:
             if self._job.state is JobState.RUNNING and furthest(step) > self._told:
                 self._told = furthest(step)
-                yield _frame("progress", progress_view(step))
+                yield self._frame("progress", progress_view(step), None)
 
     def _pictures(self, previews: tuple[Preview, ...]) -> Iterator[bytes]:
         for preview in previews:
             if self._job.state is JobState.RUNNING and preview.attempt >= self._told[0]:
-                yield _frame("preview", preview_view(preview))
+                yield self._frame("preview", preview_view(preview), None)
 
 
 def _sequence(text: str | None) -> int:
@@ -166,6 +182,7 @@ def _sequence(text: str | None) -> int:
     return int(text[:20])
 
 
-def _frame(event: str, data: object, seq: int | None = None) -> bytes:
+def frame_of(event: str, data: object, seq: int | None) -> bytes:
+    """An event as bytes; what has no ``seq`` is not resumed after."""
     identity = b"" if seq is None else b"id: %d\n" % seq
     return b"event: %s\n%sdata: %s\n\n" % (event.encode(), identity, msgspec.json.encode(data))

@@ -107,7 +107,11 @@ class Tail:
     @property
     def full(self) -> bool:
         """True when no further stream is taken in."""
-        return self.closed or len(self._subscriptions) >= self._max_streams
+        return not self.takes(1)
+
+    def takes(self, count: int) -> bool:
+        """True while there is room for so many further streams."""
+        return not self.closed and len(self._subscriptions) + count <= self._max_streams
 
     def subscribe(self, job_ids: frozenset[UUID]) -> Subscription:
         """Listen to these jobs until ``unsubscribe``."""

@@ -47,7 +47,7 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
     paths = http.get("/openapi.json").json()["paths"]
     assert set(paths) == {
         "/v1/jobs", "/v1/jobs/{job_id}", "/v1/jobs/{job_id}/cancel", "/v1/jobs/{job_id}/retry",
-        "/v1/jobs/{job_id}/events", "/v1/jobs/{job_id}/images/{index}", "/v1/models",
+        "/v1/jobs/{job_id}/events", "/v1/jobs/events", "/v1/jobs/{job_id}/images/{index}", "/v1/models",
         "/v1/jobs/redrive", "/v1/jobs/price", "/v1/quotas", "/v1/quotas/{quota_id}", "/v1/me",
         "/v1/lanes", "/v1/lanes/{lane}/pause", "/v1/lanes/{lane}/resume",
         "/v1/keys", "/v1/keys/{key_id}", "/v1/keys/{key_id}/rotate", "/v1/keys/{key_id}/revoke", "/v1/audit",
