@@ -19,7 +19,7 @@ from actors.renderer import Renderer
 from jobstore.protocol import HeldLease, JobStore, Lease, Worker
 from safelight.config import WorkerSettings
 from safelight.telemetry import get_logger
-from safelight.telemetry.metrics import LEASES_LOST, SLOTS_BUSY
+from safelight.telemetry.metrics import LEASES_LOST, SLOTS_BUSY, WORKER_BEAT
 
 _log = get_logger(__name__)
 
@@ -175,6 +175,7 @@ class Leases:
             self._lose_all_if_overdue()
             return
         self._last_beat = max(self._last_beat, asked_at)
+        WORKER_BEAT.labels(self._worker.device).set_to_current_time()
         self._paces.forget(paces)
         self._compare(asked_for, {news.token: news for news in answer})
         await self._hand_back_orphans(answer)

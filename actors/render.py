@@ -17,11 +17,23 @@ from actors.settle import Failed, HandedBack, Outcome, Rendered, Settler, device
 from actors.solitude import Solitude
 from actors.storing import discard_pictures
 from actors.tracing import attempt_span, note_outcome, trace_wait
-from jobstore.job import Job, JobError
+from jobstore.job import Job, JobError, JobState
 from jobstore.protocol import Lease, Settled
 from safelight.telemetry import get_logger, traces
 from safelight.telemetry.dimensions import DimensionMetrics, dimension_metrics
-from safelight.telemetry.metrics import BELLS, FALLBACKS, JOBS_FINISHED, QUEUE_WAIT_SECONDS, RENDER_SECONDS
+from safelight.telemetry.metrics import (
+    BELLS,
+    CHARGED,
+    CLAIMS,
+    COMPLETION_SECONDS,
+    FALLBACKS,
+    JOBS_FINISHED,
+    PICTURES,
+    QUEUE_WAIT_SECONDS,
+    RENDER_SECONDS,
+    WORKER_SLOTS,
+    begin_models,
+)
 
 _log = get_logger(__name__)
 
@@ -42,6 +54,10 @@ class RenderActor:
         self._draining = False
         self._dimensions = dimension_metrics(parts.settings.telemetry.dimensions)
         self._on_event = on_event
+        lanes = parts.settings.worker.lanes
+        served = (name for name, model in parts.settings.models.items() if model.lane in lanes)
+        begin_models(served, parts.settings.jobs.currency)
+        WORKER_SLOTS.labels(parts.worker.device).set(parts.settings.slots)
 
     @property
     def full(self) -> bool:
@@ -83,15 +99,19 @@ class RenderActor:
     async def _claim(self, lane: str) -> Lease | None:
         if not self._parts.engine.healthy:
             _log.error("no claim: the engine is dead or hung", action="render.engine_unhealthy")
+            CLAIMS.labels("failed").inc()
             return None
         if not await self._parts.gate.is_open():
             return None
         try:
             prefer = preferred((held.lease.job for held in self._leases.held), lane, self._parts.settings)
-            return await self._parts.store.claim(self._parts.worker, (lane,), prefer)
+            lease = await self._parts.store.claim(self._parts.worker, (lane,), prefer)
         except Exception as error:  # the driver's errors differ by store; the sweeper rings again
             _log.warning("claim failed", action="render.claim_failed", error=type(error).__name__)
+            CLAIMS.labels("failed").inc()
             return None
+        CLAIMS.labels("claimed" if lease else "empty").inc()
+        return lease
 
     async def _bring_to_end(self, held: HeldJob) -> None:
         _note_start(held.lease.job, self._dimensions)
@@ -160,6 +180,7 @@ def _note_end(held: HeldJob, settled: Settled) -> None:
     seconds = time.monotonic() - held.claimed_at
     RENDER_SECONDS.labels(job.request.model).observe(seconds)
     JOBS_FINISHED.labels(job.request.model, job.state.value).inc()
+    _note_price(job)
     _log.info(
         "job settled",
         action="render.settled",
@@ -171,6 +192,15 @@ def _note_end(held: HeldJob, settled: Settled) -> None:
     if _sent_on(held, settled) and job.error is not None:
         FALLBACKS.labels(job.error.code).inc()
         _log.warning("job sent on", action="render.sent_on", to_model=job.request.model, cause=job.error.code)
+
+
+def _note_price(job: Job) -> None:
+    """Count what a job that is at its end took and brought."""
+    if job.state.terminal:
+        CHARGED.labels(job.request.model, job.currency).inc(float(job.charged))
+    if job.state is JobState.SUCCEEDED and job.finished_at is not None:
+        PICTURES.labels(job.request.model).inc(len(job.pictures))
+        COMPLETION_SECONDS.labels(job.request.model).observe((job.finished_at - job.created_at).total_seconds())
 
 
 def _whose(job: Job) -> dict[str, object]:

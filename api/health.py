@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -13,21 +12,18 @@ from litestar.params import SkipValidation
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from api.auth import needs_admin
+from api.gauges import StoreGauges
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError
 from api.schemas import Health, LaneHealth, Overview, PartHealth, WorkerHealth
 from api.services import Services
-from jobstore.job import JobState
-from jobstore.protocol import JobStore, LaneCount, Worker
+from jobstore.protocol import LaneCount, Worker
 from safelight import __version__
 from safelight.telemetry import get_logger
-from safelight.telemetry.metrics import JOBS_UNFINISHED
 
 _log = get_logger(__name__)
 
 _LIMIT_S = 3.0
-_COUNTS_TTL_S = 5.0
-_UNFINISHED = tuple(state for state in JobState if not state.terminal)
 
 
 @get("/livez", summary="Is the process alive?", responses=answers(always=(500,)))
@@ -89,35 +85,10 @@ def _warnings(services: Services, workers: tuple[Worker, ...]) -> tuple[str, ...
     return (*unserved, *paused)
 
 
-class Backlog:
-    """Fills ``safelight_jobs_unfinished`` from the store, at most every ``_COUNTS_TTL_S`` seconds."""
-
-    def __init__(self, store: JobStore, lanes: tuple[str, ...]) -> None:
-        """``lanes`` are those of the settings: they are there with 0 before the first job."""
-        self._store = store
-        self._lanes = lanes
-        self._refreshed = -_COUNTS_TTL_S
-
-    async def refresh(self) -> None:
-        """Ask again if the numbers are old; the metrics stay as they are while the store can't be reached."""
-        if time.monotonic() - self._refreshed < _COUNTS_TTL_S:
-            return
-        self._refreshed = time.monotonic()
-        try:
-            async with asyncio.timeout(_LIMIT_S):
-                counts = {(count.lane, count.state): count.count for count in await self._store.counts()}
-        except Exception as error:  # metrics must answer when the store does not
-            _log.warning("backlog not counted", action="metrics.counts_failed", error=type(error).__name__)
-            return
-        for lane in {*self._lanes, *(lane for lane, _ in counts)}:
-            for state in _UNFINISHED:
-                JOBS_UNFINISHED.labels(lane, state.value).set(counts.get((lane, state), 0))
-
-
 @get("/metrics", guards=[needs_admin], media_type=CONTENT_TYPE_LATEST, summary="Metrics", responses=answers(403))
-async def metrics(backlog: NamedDependency[SkipValidation[Backlog]]) -> Response[bytes]:
+async def metrics(gauges: NamedDependency[SkipValidation[StoreGauges]]) -> Response[bytes]:
     """Prometheus' text format."""
-    await backlog.refresh()
+    await gauges.refresh()
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 

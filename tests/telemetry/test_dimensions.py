@@ -19,7 +19,8 @@ FILE = Path("safelight.toml")
 # What labels there are, and why they are bounded, is told in docs/dimensions.md.
 BOUNDED = {
     "model", "cache", "limit", "by", "state", "lane", "device", "size", "event", "outcome", "change", "kind",
-    "method", "route", "status", "le", "cause",
+    "method", "route", "status", "le", "cause", "part", "version", "python",
+    "owner_kind", "owner", "currency", "window",
 }  # fmt: skip
 SERIES_OF_A_COMBINATION = 40
 
