@@ -46,6 +46,7 @@ types: .venv/dev.stamp
 
 suite: .venv/dev.stamp
 	tests/services/chromium.sh
+	tests/services/prometheus.sh
 	.venv/bin/python -m pytest --numprocesses $(PROCESSES) $(PYTEST)
 
 # The engine beside the plain pipeline, starts, and the job store beside a peer (some minutes, and gigabytes of a database
