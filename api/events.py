@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from typing import Annotated, Any
 
 import msgspec
@@ -91,7 +91,7 @@ class JobStream:
         self._told = _NOTHING
         self._ended = False
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncGenerator[bytes]:
         """Frames until the job or the process ends, or the client's key is revoked.
 
         No database connection is held between them.
