@@ -1,4 +1,7 @@
-"""What every job store does about webhooks. ``tests/contract/test_webhooks.py`` puts it to each."""
+"""What every job store does about webhooks.
+
+``tests/contract`` puts it to each: ``test_endpoints.py``, ``test_outbox.py``, ``test_deliveries.py``.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
 from jobstore.sqlite.store import SqliteStore
 from tests.contract.emptying import empty_postgres, empty_sqlite
-from tests.contract.plain import PlainJob, PlainUsage
+from tests.contract.plain.job import PlainJob, PlainUsage
 
 T = TypeVar("T")
 

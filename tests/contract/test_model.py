@@ -6,47 +6,38 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
 )
 from msgspec.structs import replace
 
-from jobstore.errors import JobStoreError
-from jobstore.ids import uuid7
 from jobstore.job import (
-    CacheMode,
     CacheOutcome,
     Job,
     JobError,
-    JobRequest,
     JobState,
     NewJob,
     Picture,
-    PictureFormat,
-    Replay,
-    Route,
 )
 from jobstore.ledger import Spent
-from jobstore.protocol import Finish, JobFilter, JobStore, RedriveFilter, Settled
+from jobstore.operating.jobs import RedriveFilter
+from jobstore.protocol import Finish, JobStore, Settled
 from jobstore.retention import Ages
-from tests.contract.comparing import Places, fields, plain_fields, plain_row_fields, row_fields
+from tests.contract.asking import FAR, LANES, LONG_AGO_S, WEIGHTS, Request, numbers, requests, route
+from tests.contract.comparing import Places, fields, plain_fields
 from tests.contract.making import new_job, new_worker, pictures
-from tests.contract.plain import PlainJob, PlainStore, Refused
-
-T = TypeVar("T")
+from tests.contract.plain.job import PlainJob, Refused
+from tests.contract.watching import Watched
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 PROFILE = settings(
@@ -57,94 +48,13 @@ PROFILE = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-KEYS = (None, uuid7(), uuid7())
-WEIGHTS = {KEYS[0]: 1.0, KEYS[1]: 1.0, KEYS[2]: 2.0}
-LANES = ("a", "b")
 WORKERS = tuple(new_worker(*LANES) for _ in range(2))
-FAR = timedelta(days=1)
-LONG_AGO_S = -3600.0  # of a deadline: it has passed, and the time of grace for a render that is under way too
 GPU = Decimal("0.5")
 CODES = ("render_failed", "deadline_exceeded")
 
 
-class Request(NamedTuple):
-    """What a client asks for. ``which`` of four pictures, ``look``: into the cache; so many fallbacks."""
-
-    which: int
-    key_id: UUID | None
-    price: Decimal
-    cache: CacheMode
-    priority: int
-    format: PictureFormat
-    late: bool
-    later: bool
-    max_attempts: int
-    replay: Replay | None
-    look: bool
-    routes: int
-
-
-numbers = st.integers(0, 1_000)
-requests = st.builds(
-    Request,
-    which=st.integers(0, 3),
-    key_id=st.sampled_from(KEYS),
-    price=st.sampled_from([Decimal("0.002"), Decimal("1.000000001"), Decimal(0)]),
-    cache=st.sampled_from([CacheMode.USE, CacheMode.USE, *CacheMode]),
-    priority=st.sampled_from([5, 5, 5, 0, 4, 6, 9]),
-    format=st.sampled_from([PictureFormat.PNG, PictureFormat.PNG, PictureFormat.JPEG]),
-    late=st.sampled_from([False] * 4 + [True]),
-    later=st.sampled_from([False] * 9 + [True]),
-    max_attempts=st.integers(1, 3),
-    replay=st.none()
-    | st.builds(Replay, key=st.sampled_from("xy"), body_sha256=st.sampled_from(["1", "2"]), renew=st.booleans()),
-    look=st.booleans(),
-    routes=st.sampled_from([0, 0, 1, 2]),
-)
-
-
-def _route(request: JobRequest, which: int) -> Route:
-    """To another of the four pictures, which others may ask for by itself, at a price of its own."""
-    which %= 4
-    width = 64 * (1 + which // 2)
-    return Route(
-        request=replace(request, width=width, fallback_for=request.model),
-        lane=LANES[which % 2],
-        batch_key=str(width),
-        fingerprint=f"f{which}",
-        seedless_fingerprint=f"seedless-f{which}",
-        price=Decimal(which) / 1000,
-    )
-
-
-class Lives(RuleBasedStateMachine):
+class Lives(Watched):
     """Clients and workers that act at random."""
-
-    places: Places
-
-    @initialize(deadline=st.sampled_from(["deadline_s", "start_deadline_s"]))
-    def begin(self, deadline: str) -> None:
-        """With nothing. Of late jobs there is one kind a life: stores may end one kind before the other."""
-        self.deadline = deadline
-        self.places.clear()
-        self.plain = PlainStore()
-        self.ids: list[UUID] = []
-        self.tokens: list[tuple[int, ...]] = [()]  # by the plain store's token: the real ones
-        self.events = [0] * len(self.places.stores)
-        self.told: list[dict[UUID, list[tuple[str, int]]]] = [{} for _ in self.places.stores]
-        self.booked: Counter[UUID] = Counter()
-        self.terminal: dict[UUID, tuple[JobState, int]] = {}
-
-    def each(self, call: Callable[[JobStore], Awaitable[T]]) -> list[T | str]:
-        """What every store answers, an error by its name."""
-
-        async def answer(store: JobStore) -> T | str:
-            try:
-                return await call(store)
-            except JobStoreError as error:
-                return type(error).__name__
-
-        return self.places.run(answer)
 
     # Clients
 
@@ -173,7 +83,7 @@ class Lives(RuleBasedStateMachine):
             start_deadline_s=late_s if self.deadline == "start_deadline_s" else None,
         )
         new = replace(
-            new, fallbacks=tuple(_route(new.request, asked.which + step) for step in range(1, asked.routes + 1))
+            new, fallbacks=tuple(route(new.request, asked.which + step) for step in range(1, asked.routes + 1))
         )
         found = self.plain.cached.get(new.fingerprint, ()) if asked.look and asked.cache.reads else ()
         answers = self.each(lambda store: store.submit(new, found))
@@ -355,79 +265,6 @@ class Lives(RuleBasedStateMachine):
     def _resume(self, place: int) -> None:
         ring = self.plain.resume(LANES[place])
         assert self.each(lambda store: store.resume_lane(LANES[place])) == [tuple(ring)] * 2
-
-    # What holds after each step
-
-    @invariant()
-    def all_tell_the_same(self) -> None:
-        """Jobs, balances, events, the ledger and the queue."""
-        if not hasattr(self, "plain"):
-            return
-        expected = {job_id: plain_fields(job) for job_id, job in self.plain.jobs.items()}
-        for page in self.each(lambda store: store.list_jobs(JobFilter(limit=200))):
-            assert not isinstance(page, str)
-            assert [job.id for job in page.jobs] == self.ids[::-1]
-            for job in page.jobs:
-                assert fields(job) == expected[job.id], job.id
-        self._compare_events()
-        self._compare_usage()
-        self._compare_money()
-        self._compare_places()
-
-    def _compare_events(self) -> None:
-        real = dict(zip(self.places.stores, self.events, strict=True))
-        for index, fresh in enumerate(self.each(lambda store: store.events_since(real[store]))):
-            for event in fresh:
-                assert not isinstance(event, str)
-                told = self.told[index].setdefault(event.job_id, [])
-                told.append((event.data["state"], event.data["attempt"]))
-                assert (event.kind == "done") == JobState(event.data["state"]).terminal
-                self.events[index] = event.seq
-            assert self.told[index] == {job.id: job.events for job in self.plain.jobs.values()}
-
-    def _compare_usage(self) -> None:
-        for job in self.plain.jobs.values():
-            if self.booked[job.id] == len(job.usage):
-                continue
-            self.booked[job.id] = len(job.usage)
-            job_id = job.id
-            for index, rows in enumerate(self.places.run(lambda store: store.usage(job_id))):  # noqa: B023 - called at once
-                tokens = [None if row.token is None else self.tokens[row.token][index] for row in job.usage]
-                plain = [plain_row_fields(row, token) for row, token in zip(job.usage, tokens, strict=True)]
-                assert [row_fields(row) for row in rows] == plain
-                assert {(row.key_id, row.lane) for row in rows} <= {
-                    (job.new.key_id, lane) for lane in (job.lane, *job.been)
-                }
-
-    def _compare_money(self) -> None:
-        jobs = self.plain.jobs.values()
-        assert sum(job.charged for job in jobs) == sum(row.charged for job in jobs for row in job.usage)
-        key_id = KEYS[1 + self.plain.moments % 2]
-        assert key_id is not None
-        balance = self.plain.balance(key_id)
-        assert min(balance.reserved, balance.charged) >= 0
-        assert self.each(lambda store: store.balance(key_id, "USD")) == [balance] * 2
-
-    def _compare_places(self) -> None:
-        queued = [job for job in self.plain.jobs.values() if job.state is JobState.QUEUED]
-        if queued:
-            job = queued[self.plain.moments % len(queued)]
-            for answer in self.each(lambda store: store.get(job.id)):
-                assert isinstance(answer, Job)
-                assert answer.queue_position == self.plain.position(job)
-
-    @invariant()
-    def every_render_has_one_lease(self) -> None:
-        """And what has ended stays as it is, unless it is retried."""
-        if not hasattr(self, "plain"):
-            return
-        for job in self.plain.jobs.values():
-            assert (job.token is not None) == (job.state is JobState.RUNNING and job.leader is None)
-            before = self.terminal.get(job.id)
-            if before is not None and before[0] in (JobState.SUCCEEDED, JobState.CANCELED):
-                assert (job.state, len(job.events)) == before
-            if job.state.terminal:
-                self.terminal[job.id] = (job.state, len(job.events))
 
 
 @pytest.fixture
