@@ -1,4 +1,4 @@
-"""RabbitMQ for the suite: one that answers, Debian's server as a child process, or the compose file's."""
+"""RabbitMQ for the suite: one that answers, Debian's server as a child process, or compose.dev.yaml's."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _child(server: str) -> Iterator[str]:
 
 @contextmanager
 def _compose() -> Iterator[str]:
-    command = ["docker", "compose", "--project-directory", str(_REPOSITORY), "--project-name", "safelight-test"]
+    command = ["docker", "compose", "--file", str(_REPOSITORY / "compose.dev.yaml"), "--project-name", "safelight-test"]
     subprocess.run([*command, "up", "--detach", "--wait", "rabbitmq"], check=True)
     try:
         _wait(COMPOSE)
