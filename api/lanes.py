@@ -15,7 +15,6 @@ from api.problems import ProblemError, invalid
 from api.schemas import LaneList, LaneView, PauseRequest
 from api.services import Services
 from api.views import lane_view
-from jobstore.audit import AuditNote
 from jobstore.protocol import Lane
 
 AnyRequest = Request[Any, Any, Any]
@@ -46,9 +45,7 @@ async def pause_lane(
     if "\0" in data.reason:
         raise invalid("reason", "reason holds the character U+0000")
     await _find(lane, services)
-    await services.store.pause_lane(lane, data.reason)
-    details = {"reason": data.reason}
-    await services.store.audit(AuditNote(by=actor(request), action="lane.paused", target=lane, details=details))
+    await services.store.pause_lane(lane, data.reason, actor(request))
     return await _changed(lane, services)
 
 
@@ -62,8 +59,7 @@ async def pause_lane(
 async def resume_lane(lane: LanePath, request: AnyRequest, services: ServicesDependency) -> LaneView:
     """Start the lane's jobs again; where it isn't paused, nothing changes."""
     await _find(lane, services)
-    services.ring(await services.store.resume_lane(lane))
-    await services.store.audit(AuditNote(by=actor(request), action="lane.resumed", target=lane))
+    services.ring(await services.store.resume_lane(lane, actor(request)))
     return await _changed(lane, services)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -18,10 +17,8 @@ from api.quota_fields import limit_of, quota_of
 from api.quota_schemas import QuotaList, QuotaPatch, QuotaRequest, QuotaView
 from api.quota_views import quota_view
 from api.services import Services
-from api.views import plain_amount
 from api.wording import plainly, unknown
-from jobstore.audit import AuditNote
-from jobstore.errors import KeyNotFoundError, QuotaTakenError
+from jobstore.errors import KeyNotFoundError, QuotaNotFoundError, QuotaTakenError
 from jobstore.keys import OWNER_PATTERN, ApiKey
 from jobstore.quotas import Owner, OwnerKind, Quota, QuotaStatus
 from jobstore.rules.quotas import owners_of
@@ -86,11 +83,10 @@ async def create_quota(
     if len(await services.store.quotas([(new.owner_kind, new.owner)])) >= _MOST_AN_OWNER:
         raise ProblemError(409, "too_many_quotas", f"an owner has at most {_MOST_AN_OWNER} quotas", field="owner")
     try:
-        quota = await services.store.create_quota(new)
+        quota = await services.store.create_quota(new, actor(request))
     except QuotaTakenError:
         detail = "there is a quota of that kind for that period already: change its limit"
         raise ProblemError(409, "quota_exists", detail) from None
-    await _audit(services, request, "quota.created", quota)
     view = quota_view(await _status(services, quota), to=viewer(request))
     return Response(view, status_code=201, headers={"Location": f"/v1/quotas/{quota.id}"})
 
@@ -123,9 +119,10 @@ async def change_quota(
     if data.limit is None:
         await _delete(services, request, quota)
         return Response(None, status_code=204)
-    changed = await services.store.change_quota(quota.id, limit_of(data.limit, quota.kind))
-    if changed.most != quota.most:
-        await _audit(services, request, "quota.changed", changed, before=quota.most)
+    try:
+        changed = await services.store.change_quota(quota.id, limit_of(data.limit, quota.kind), actor(request))
+    except QuotaNotFoundError:
+        raise _not_found() from None
     return Response(quota_view(await _status(services, changed), to=viewer(request)), status_code=200)
 
 
@@ -159,26 +156,8 @@ async def _status(services: Services, quota: Quota) -> QuotaStatus:
 
 
 async def _delete(services: Services, request: AnyRequest, quota: Quota) -> None:
-    if not await services.store.delete_quota(quota.id):
+    if not await services.store.delete_quota(quota.id, actor(request)):
         raise _not_found()
-    await _audit(services, request, "quota.deleted", quota)
-
-
-async def _audit(
-    services: Services, request: AnyRequest, action: str, quota: Quota, before: Decimal | None = None
-) -> None:
-    """Note what was done to the quota, and all that tells which one it is. ``before`` is its limit until now."""
-    limit = plain_amount(quota.most)
-    details: dict[str, Any] = {
-        "owner": f"{quota.owner_kind} {quota.owner}",
-        "kind": quota.kind.value,
-        "limit": limit if before is None else {"from": plain_amount(before), "to": limit},
-        "currency": quota.currency,
-        "period": quota.period,
-        "rolling": quota.rolling,
-        "zone": quota.zone,
-    }
-    await services.store.audit(AuditNote(by=actor(request), action=action, target=str(quota.id), details=details))
 
 
 async def _require_key(services: Services, key_id: UUID) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from jobstore.audit import AuditStore
+from jobstore.audit import Actor, AuditStore
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
 from jobstore.keys import KeyStore
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
@@ -347,10 +347,12 @@ class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
     async def backlog(self) -> Backlog:
         """What is queued. Counts every queued job: ask now and then, not for each request."""
 
-    async def pause_lane(self, name: str, reason: str = "") -> None:
+    # With ``by``, pausing or resuming and its audit entry are one transaction.
+
+    async def pause_lane(self, name: str, reason: str = "", by: Actor | None = None) -> None:
         """Let no job of the lane be claimed until it is resumed; submits go on, and so do running jobs."""
 
-    async def resume_lane(self, name: str) -> tuple[str, ...]:
+    async def resume_lane(self, name: str, by: Actor | None = None) -> tuple[str, ...]:
         """Let the lane's jobs be claimed again; one lane for each bell to ring. Not paused: nothing changes."""
 
     # Money

@@ -18,6 +18,8 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from msgspec import Struct
 
+from jobstore.audit import Actor
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ROLLING_SLICES = 60
 """A rolling window is counted in so many slices, and the one it begins in counts as a whole: never too little."""
@@ -100,15 +102,15 @@ class QuotaStatus(Struct, frozen=True, kw_only=True):
 
 
 class QuotaStore(Protocol):
-    """What every job store does about quotas."""
+    """What every job store does about quotas. With ``by``, a change and its audit entry are one transaction."""
 
-    async def create_quota(self, quota: Quota) -> Quota:
+    async def create_quota(self, quota: Quota, by: Actor | None = None) -> Quota:
         """Keep a quota; it concerns what is submitted from now on. Raises QuotaTakenError."""
 
-    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
-        """Set a quota's limit. Raises QuotaNotFoundError."""
+    async def change_quota(self, quota_id: UUID, most: Decimal, by: Actor | None = None) -> Quota:
+        """Set a quota's limit; one that is so already is no change. Raises QuotaNotFoundError."""
 
-    async def delete_quota(self, quota_id: UUID) -> bool:
+    async def delete_quota(self, quota_id: UUID, by: Actor | None = None) -> bool:
         """Delete a quota and all that was counted for it; False if there is none."""
 
     async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:

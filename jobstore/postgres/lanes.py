@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobstore.audit import Actor, AuditNote
 from jobstore.job import JobState
 from jobstore.postgres.columns import Connection, every
+from jobstore.postgres.keys import write_note
 from jobstore.protocol import Backlog, Lane, LaneCount
 
 _BELLS = 100
@@ -51,16 +53,20 @@ async def backlog(connection: Connection) -> Backlog:
     return Backlog(lanes={lane.name: lane for lane in await lanes(connection)}, keys=keys)
 
 
-async def pause(connection: Connection, name: str, reason: str) -> None:
+async def pause(connection: Connection, name: str, reason: str, by: Actor | None) -> None:
     """Close a lane; one that is closed stays so from its first time on."""
     await connection.execute(_PAUSE, {"name": name, "reason": reason})
+    if by is not None:
+        await write_note(connection, AuditNote(by=by, action="lane.paused", target=name, details={"reason": reason}))
 
 
-async def resume(connection: Connection, name: str) -> tuple[str, ...]:
+async def resume(connection: Connection, name: str, by: Actor | None) -> tuple[str, ...]:
     """Open a lane; bells for what waits, within a bound: the sweeper rings for the rest."""
     arguments: dict[str, Any] = {"name": name, "limit": _BELLS}
     if not await every(connection, _RESUME, arguments):
         return ()
+    if by is not None:
+        await write_note(connection, AuditNote(by=by, action="lane.resumed", target=name))
     return tuple(row["lane"] for row in await every(connection, _WAITING, arguments))
 
 

@@ -11,9 +11,12 @@ from uuid import UUID
 import msgspec
 from psycopg.errors import UniqueViolation
 
+from jobstore.audit import Actor
 from jobstore.errors import QuotaNotFoundError, QuotaTakenError
 from jobstore.postgres.columns import Connection, every, one, sole
+from jobstore.postgres.keys import write_note
 from jobstore.quotas import EPOCH, Owner, Quota, QuotaStatus, Slice, counted_since
+from jobstore.rules.quota_notes import quota_note
 from jobstore.rules.quotas import QuotaBooking, status_of, summed
 from jobstore.rules.rows import Row, trimmed
 
@@ -94,27 +97,44 @@ async def _add(connection: Connection, bookings: Sequence[QuotaBooking]) -> None
     await connection.execute(_ADD, arguments)
 
 
-async def add(connection: Connection, quota: Quota) -> Quota:
+async def add(connection: Connection, quota: Quota, by: Actor | None) -> Quota:
     """Insert a quota. Raises QuotaTakenError."""
     try:
-        return _to_quota(await sole(connection, _INSERT, msgspec.structs.asdict(quota)))
+        made = _to_quota(await sole(connection, _INSERT, msgspec.structs.asdict(quota)))
     except UniqueViolation:
         raise QuotaTakenError(f"there is such a quota already: {quota.label}") from None
+    await _note(connection, by, "quota.created", made)
+    return made
 
 
-async def change(connection: Connection, quota_id: UUID, most: Decimal) -> Quota:
-    """Set a quota's limit. Raises QuotaNotFoundError."""
-    query = f"UPDATE quota SET most = %(most)s WHERE id = %(id)s RETURNING {_COLUMNS}"
-    row = await one(connection, query, {"id": quota_id, "most": most})
+async def change(connection: Connection, quota_id: UUID, most: Decimal, by: Actor | None) -> Quota:
+    """Set a quota's limit; where it is that already, nothing is written down. Raises QuotaNotFoundError."""
+    query = f"SELECT {_COLUMNS} FROM quota WHERE id = %(id)s FOR NO KEY UPDATE"
+    row = await one(connection, query, {"id": quota_id})
     if row is None:
         raise QuotaNotFoundError(f"no quota {quota_id}")
-    return _to_quota(row)
+    before = _to_quota(row)
+    if most == before.most:
+        return before
+    await connection.execute("UPDATE quota SET most = %(most)s WHERE id = %(id)s", {"id": quota_id, "most": most})
+    changed = _to_quota(row | {"most": most})
+    await _note(connection, by, "quota.changed", changed, before)
+    return changed
 
 
-async def delete(connection: Connection, quota_id: UUID) -> bool:
+async def delete(connection: Connection, quota_id: UUID, by: Actor | None) -> bool:
     """Delete a quota and all that was counted for it; False if there is none."""
-    cursor = await connection.execute("DELETE FROM quota WHERE id = %s", [quota_id])
-    return cursor.rowcount > 0
+    row = await one(connection, f"DELETE FROM quota WHERE id = %(id)s RETURNING {_COLUMNS}", {"id": quota_id})
+    if row is not None:
+        await _note(connection, by, "quota.deleted", _to_quota(row))
+    return row is not None
+
+
+async def _note(
+    connection: Connection, by: Actor | None, action: str, quota: Quota, before: Quota | None = None
+) -> None:
+    if by is not None:
+        await write_note(connection, quota_note(by, action, quota, before))
 
 
 async def statuses(connection: Connection, owners: Sequence[Owner] | None) -> tuple[QuotaStatus, ...]:

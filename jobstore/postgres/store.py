@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
-from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
+from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
@@ -180,21 +180,21 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
     async def backlog(self) -> Backlog:
         return await self._on(lanes.backlog)
 
-    async def pause_lane(self, name: str, reason: str = "") -> None:
-        await self._on(lambda c: lanes.pause(c, name, reason))
+    async def pause_lane(self, name: str, reason: str = "", by: Actor | None = None) -> None:
+        await self.in_transaction(lambda rows: lanes.pause(rows.connection, name, reason, by))
 
-    async def resume_lane(self, name: str) -> tuple[str, ...]:
-        return await self._on(lambda c: lanes.resume(c, name))
+    async def resume_lane(self, name: str, by: Actor | None = None) -> tuple[str, ...]:
+        return await self.in_transaction(lambda rows: lanes.resume(rows.connection, name, by))
 
-    async def create_quota(self, quota: Quota) -> Quota:
+    async def create_quota(self, quota: Quota, by: Actor | None = None) -> Quota:
         self._free.discard((quota.owner_kind, quota.owner))
-        return await self._on(lambda c: quotas.add(c, quota))
+        return await self.in_transaction(lambda rows: quotas.add(rows.connection, quota, by))
 
-    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
-        return await self._on(lambda c: quotas.change(c, quota_id, most))
+    async def change_quota(self, quota_id: UUID, most: Decimal, by: Actor | None = None) -> Quota:
+        return await self.in_transaction(lambda rows: quotas.change(rows.connection, quota_id, most, by))
 
-    async def delete_quota(self, quota_id: UUID) -> bool:
-        return await self._on(lambda c: quotas.delete(c, quota_id))
+    async def delete_quota(self, quota_id: UUID, by: Actor | None = None) -> bool:
+        return await self.in_transaction(lambda rows: quotas.delete(rows.connection, quota_id, by))
 
     async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
         return await self._on(lambda c: quotas.statuses(c, owners))

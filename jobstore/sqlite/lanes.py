@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobstore.audit import Actor, AuditNote
 from jobstore.job import JobState
 from jobstore.protocol import Backlog, Lane, LaneCount
 from jobstore.sqlite.claims import add_lane
 from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.keys import write_note
 from jobstore.sqlite.listing import devices_of
 
 _BELLS = 100
@@ -38,18 +40,22 @@ async def backlog(database: Database) -> Backlog:
     return Backlog(lanes={lane.name: lane for lane in await lanes(database)}, keys=keys)
 
 
-async def pause(database: Database, name: str, reason: str) -> None:
+async def pause(database: Database, name: str, reason: str, by: Actor | None) -> None:
     """Close a lane; one that is closed stays so from its first time on."""
     await add_lane(database, name)
     query = "UPDATE lane SET paused_at = coalesce(paused_at, :now), reason = :reason WHERE name = :name"
     await database.execute(query, {"name": name, "reason": reason, "now": now()})
+    if by is not None:
+        await write_note(database, AuditNote(by=by, action="lane.paused", target=name, details={"reason": reason}))
 
 
-async def resume(database: Database, name: str) -> tuple[str, ...]:
+async def resume(database: Database, name: str, by: Actor | None) -> tuple[str, ...]:
     """Open a lane; bells for what waits, within a bound: the sweeper rings for the rest."""
     query = "UPDATE lane SET paused_at = NULL, reason = '' WHERE name = :name AND paused_at IS NOT NULL"
     if not await database.execute(query, {"name": name}):
         return ()
+    if by is not None:
+        await write_note(database, AuditNote(by=by, action="lane.resumed", target=name))
     waiting = "SELECT lane FROM job WHERE state = 'queued' AND leader_id IS NULL AND lane = :name LIMIT :limit"
     return tuple(row["lane"] for row in await database.every(waiting, {"name": name, "limit": _BELLS}))
 

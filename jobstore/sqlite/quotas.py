@@ -9,11 +9,14 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import Actor
 from jobstore.errors import QuotaNotFoundError, QuotaTakenError
 from jobstore.quotas import Owner, Quota, QuotaStatus, Slice, counted_since
+from jobstore.rules.quota_notes import quota_note
 from jobstore.rules.quotas import QuotaBooking, status_of
 from jobstore.rules.rows import Row, trimmed
 from jobstore.sqlite.database import Database, micros, now
+from jobstore.sqlite.keys import write_note
 
 _SAME = ("owner_kind", "owner", "kind", "currency", "period", "rolling")
 
@@ -50,20 +53,27 @@ async def book(database: Database, bookings: Iterable[QuotaBooking]) -> None:
             await database.insert("quota_slice", [place | amounts])
 
 
-async def add(database: Database, quota: Quota) -> Quota:
+async def add(database: Database, quota: Quota, by: Actor | None) -> Quota:
     """Insert a quota. Raises QuotaTakenError."""
     row = msgspec.structs.asdict(quota) | {"created_at": now()}
     same = " AND ".join(f"{name} = :{name}" for name in _SAME)
     if await database.one(f"SELECT 1 FROM quota WHERE {same}", {name: row[name] for name in _SAME}):
         raise QuotaTakenError(f"there is such a quota already: {quota.label}")
     await database.insert("quota", [row])
-    return await _get(database, quota.id)
+    made = await _get(database, quota.id)
+    await _note(database, by, "quota.created", made)
+    return made
 
 
-async def change(database: Database, quota_id: UUID, most: Decimal) -> Quota:
-    """Set a quota's limit. Raises QuotaNotFoundError."""
+async def change(database: Database, quota_id: UUID, most: Decimal, by: Actor | None) -> Quota:
+    """Set a quota's limit; where it is that already, nothing is written down. Raises QuotaNotFoundError."""
+    before = await _get(database, quota_id)
+    if most == before.most:
+        return before
     await database.execute("UPDATE quota SET most = :most WHERE id = :id", {"id": quota_id, "most": most})
-    return await _get(database, quota_id)
+    changed = await _get(database, quota_id)
+    await _note(database, by, "quota.changed", changed, before)
+    return changed
 
 
 async def _get(database: Database, quota_id: UUID) -> Quota:
@@ -73,12 +83,20 @@ async def _get(database: Database, quota_id: UUID) -> Quota:
     return _to_quota(row)
 
 
-async def delete(database: Database, quota_id: UUID) -> bool:
+async def delete(database: Database, quota_id: UUID, by: Actor | None) -> bool:
     """Delete a quota and all that was counted for it; False if there is none."""
-    known = await database.one("SELECT 1 FROM quota WHERE id = :id", {"id": quota_id})
+    row = await database.one("SELECT * FROM quota WHERE id = :id", {"id": quota_id})
+    if row is None:
+        return False
     await database.execute("DELETE FROM quota_slice WHERE quota_id = :id", {"id": quota_id})
     await database.execute("DELETE FROM quota WHERE id = :id", {"id": quota_id})
-    return known is not None
+    await _note(database, by, "quota.deleted", _to_quota(row))
+    return True
+
+
+async def _note(database: Database, by: Actor | None, action: str, quota: Quota, before: Quota | None = None) -> None:
+    if by is not None:
+        await write_note(database, quota_note(by, action, quota, before))
 
 
 async def statuses(database: Database, owners: Sequence[Owner] | None) -> tuple[QuotaStatus, ...]:

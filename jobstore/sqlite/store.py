@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
-from jobstore.audit import WHOLE_LOG, AuditFilter, AuditPage
+from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
@@ -144,20 +144,20 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
     async def backlog(self) -> Backlog:
         return await self._read(lanes.backlog)
 
-    async def pause_lane(self, name: str, reason: str = "") -> None:
-        await self._write(lambda d: lanes.pause(d, name, reason))
+    async def pause_lane(self, name: str, reason: str = "", by: Actor | None = None) -> None:
+        await self._write(lambda d: lanes.pause(d, name, reason, by))
 
-    async def resume_lane(self, name: str) -> tuple[str, ...]:
-        return await self._write(lambda d: lanes.resume(d, name))
+    async def resume_lane(self, name: str, by: Actor | None = None) -> tuple[str, ...]:
+        return await self._write(lambda d: lanes.resume(d, name, by))
 
-    async def create_quota(self, quota: Quota) -> Quota:
-        return await self._write(lambda d: quotas.add(d, quota))
+    async def create_quota(self, quota: Quota, by: Actor | None = None) -> Quota:
+        return await self._write(lambda d: quotas.add(d, quota, by))
 
-    async def change_quota(self, quota_id: UUID, most: Decimal) -> Quota:
-        return await self._write(lambda d: quotas.change(d, quota_id, most))
+    async def change_quota(self, quota_id: UUID, most: Decimal, by: Actor | None = None) -> Quota:
+        return await self._write(lambda d: quotas.change(d, quota_id, most, by))
 
-    async def delete_quota(self, quota_id: UUID) -> bool:
-        return await self._write(lambda d: quotas.delete(d, quota_id))
+    async def delete_quota(self, quota_id: UUID, by: Actor | None = None) -> bool:
+        return await self._write(lambda d: quotas.delete(d, quota_id, by))
 
     async def quotas(self, owners: Sequence[Owner] | None = None) -> tuple[QuotaStatus, ...]:
         return await self._read(lambda d: quotas.statuses(d, owners))
