@@ -12,6 +12,10 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
+from api.admin.rendering import template_config
+from api.admin.routes import admin_routes
+from api.admin.sessions import Sessions
+from api.assets import read_asset
 from api.audit import list_audit
 from api.auth import needs_key
 from api.backpressure import Backpressure
@@ -66,6 +70,7 @@ def create_app(
     application runs in the main thread. ``own_secret`` is an admin's key that lives in this process's memory alone: who
     owns the store needs no leave to use it. Starting raises ConfigError where ``require_keys`` does.
     """
+    keys = KeyRing(store, settings.server.host, own_secret, settings.keys.pepper)
     services = Services(
         settings=settings,
         store=store,
@@ -73,14 +78,23 @@ def create_app(
         bell=bell,
         live=LiveProgress(),
         tail=Tail(store, settings.server.max_streams),
-        keys=KeyRing(store, settings.server.host, own_secret, settings.keys.pepper),
+        keys=keys,
         backpressure=Backpressure(store, settings.limits),
         links=LinkSigner(settings),
+        sessions=Sessions(settings, keys),
     )
     gauges = StoreGauges(store, outputs, bell, settings.lanes)
     document = ApiDocument(lambda: _described(settings))
     return Application(
-        route_handlers=[*_described(settings), playground, asset, documentation, openapi_document],
+        route_handlers=[
+            *_described(settings),
+            playground,
+            asset,
+            documentation,
+            openapi_document,
+            read_asset,
+            admin_routes(),
+        ],
         dependencies={
             "services": Provide(lambda: services, sync_to_thread=False),
             "gauges": Provide(lambda: gauges, sync_to_thread=False),
@@ -89,6 +103,7 @@ def create_app(
         exception_handlers={**EXCEPTION_HANDLERS, **QUOTA_HANDLERS},
         lifespan=[_lifespan_of(services, progress)],
         openapi_config=None,
+        template_config=template_config(),
         request_max_body_size=settings.server.body_limit_bytes,
         state=State({"services": services}),
         logging_config=None,

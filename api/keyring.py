@@ -10,9 +10,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TypeVar
+from uuid import UUID
 
 from api.problems import ProblemError
+from jobstore.errors import KeyNotFoundError
 from jobstore.keys import ApiKey, Digester, KeyFilter, hash_secret
 from jobstore.protocol import JobStore
 from safelight.config import ConfigError
@@ -95,6 +98,7 @@ class KeyRing:
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._unknown: OrderedDict[str, float] = OrderedDict()  # digest -> until when it is taken for unknown
+        self._by_id: OrderedDict[str, _Known] = OrderedDict()
         self._asked: dict[str, asyncio.Task[ApiKey | None]] = {}
         self._lookups = asyncio.Semaphore(_MAX_LOOKUPS)
         self._strangers = 0
@@ -129,6 +133,20 @@ class KeyRing:
         # One look-up for all that want the same; whoever gives up leaves it to the others.
         return await asyncio.shield(self._asked.get(digest) or self._begin(digest, secret, stranger=known is None))
 
+    async def find_by_id(self, key_id: UUID) -> ApiKey | None:
+        """The key in force of that id, as fresh as ``find``: for who showed its secret before."""
+        known = self._by_id.get(str(key_id))
+        if known is None or known.until <= self._clock():
+            begun = self._clock()
+            try:
+                known = _Known(await self._store.get_key(key_id), begun + STALE_S)
+            except KeyNotFoundError:
+                return None
+            _keep(self._by_id, str(key_id), known, _MAX_KNOWN)
+        key = known.key
+        over = key.expires_at is not None and key.expires_at <= datetime.now(UTC)
+        return None if over or key.revoked_at is not None else key
+
     def _begin(self, digest: str, secret: str, *, stranger: bool) -> asyncio.Task[ApiKey | None]:
         if stranger and self._strangers >= _MAX_STRANGERS:
             detail = "too many unknown API keys are being looked up at the moment"
@@ -162,6 +180,7 @@ class KeyRing:
         """Ask the store anew for everything, and don't keep what it is asked for just now."""
         for digest, known in self._known.items():  # no strangers all the same
             self._known[digest] = _Known(known.key, float("-inf"))
+        self._by_id.clear()
         self._unknown.clear()
         self._asked.clear()
         self._any = (-STALE_S, False)

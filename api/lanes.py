@@ -15,6 +15,7 @@ from api.problems import ProblemError, invalid
 from api.schemas import LaneList, LaneView, PauseRequest
 from api.services import Services
 from api.views import lane_view
+from jobstore.audit import Actor
 from jobstore.protocol import Lane
 
 AnyRequest = Request[Any, Any, Any]
@@ -25,7 +26,7 @@ LanePath = Annotated[str, PathParameter(description="The lane's name.")]
 @get("/lanes", opt=ADMIN, summary="List lanes", responses=answers())
 async def list_lanes(services: ServicesDependency) -> LaneList:
     """All lanes with what waits and runs in them, whether they are paused, and how long they need for their queue."""
-    return LaneList(data=tuple(lane_view(lane) for lane in (await _lanes(services)).values()))
+    return LaneList(data=tuple(lane_view(lane) for lane in (await all_lanes(services)).values()))
 
 
 @post(
@@ -44,9 +45,7 @@ async def pause_lane(
     """Start no job of the lane until it is resumed. Submits are taken and wait; what runs goes on."""
     if "\0" in data.reason:
         raise invalid("reason", "reason holds the character U+0000")
-    await _find(lane, services)
-    await services.store.pause_lane(lane, data.reason, actor(request))
-    return await _changed(lane, services)
+    return await pause_named(services, lane, data.reason, actor(request))
 
 
 @post(
@@ -58,12 +57,24 @@ async def pause_lane(
 )
 async def resume_lane(lane: LanePath, request: AnyRequest, services: ServicesDependency) -> LaneView:
     """Start the lane's jobs again; where it isn't paused, nothing changes."""
+    return await resume_named(services, lane, actor(request))
+
+
+async def pause_named(services: Services, lane: str, reason: str, by: Actor) -> LaneView:
+    """Pause the lane. Raises ProblemError where there is no such lane."""
     await _find(lane, services)
-    services.ring(await services.store.resume_lane(lane, actor(request)))
+    await services.store.pause_lane(lane, reason, by)
     return await _changed(lane, services)
 
 
-async def _lanes(services: Services) -> dict[str, Lane]:
+async def resume_named(services: Services, lane: str, by: Actor) -> LaneView:
+    """Resume the lane. Raises ProblemError where there is no such lane."""
+    await _find(lane, services)
+    services.ring(await services.store.resume_lane(lane, by))
+    return await _changed(lane, services)
+
+
+async def all_lanes(services: Services) -> dict[str, Lane]:
     """By name: the lanes of the settings, and others that the store knows."""
     known = {lane.name: lane for lane in await services.store.lanes()}
     names = sorted({*services.settings.lanes, *known})
@@ -71,7 +82,7 @@ async def _lanes(services: Services) -> dict[str, Lane]:
 
 
 async def _find(name: str, services: Services) -> Lane:
-    lane = (await _lanes(services)).get(name)
+    lane = (await all_lanes(services)).get(name)
     if lane is None:
         offer = ", ".join(services.settings.lanes)
         raise ProblemError(404, "lane_not_found", f"there is no such lane; there are: {offer}", field="lane")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from api.admin.sessions import Sessions
 from api.backpressure import Backpressure
 from api.keyring import KeyRing
 from api.live import LiveProgress
@@ -18,6 +19,7 @@ from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from safelight.config import Settings
 
+_SIGN_INS_A_MINUTE = 10  # of an address, right or wrong
 _MESSAGES_A_MINUTE = 30  # tests and redeliveries of webhooks that a key asks a process for
 
 
@@ -34,10 +36,12 @@ class Services:
     keys: KeyRing
     backpressure: Backpressure
     links: LinkSigner
+    sessions: Sessions
     pixels: PixelWork = field(default_factory=PixelWork)
     heartbeat_s: float = 15.0
     shared: SharedReads = field(default_factory=SharedReads)
     messages: MinuteLimit = field(default_factory=lambda: MinuteLimit(_MESSAGES_A_MINUTE))
+    sign_ins: MinuteLimit = field(default_factory=lambda: MinuteLimit(_SIGN_INS_A_MINUTE))
 
     def ring(self, lanes: Iterable[str]) -> None:
         """One bell for each of the lanes named, as often as it is named."""

@@ -35,7 +35,7 @@ _RULES = {
     "states": "states must be one or both of dead and failed",
     "adapters": "adapters must be names with weights from -10 to 10, or a list of names, 4 at most",
     "previews": "previews must be true, false, or how many steps lie between two, 0 to 1000",
-    "scopes": "scopes must be one or more of submit, read and admin",
+    "scopes": "scopes must be one or more of submit, read, observe and admin",
     "models": "models must be a list of 1 to 100 models' names",
     **{field: f"{field} must be 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter or a digit" for field in _OWNERS},
     "kind": "kind must be one of spend, requests and concurrency",

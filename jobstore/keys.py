@@ -27,10 +27,12 @@ MAX_WEIGHT = 1000.0
 
 
 class Scope(StrEnum):
-    """What a key may do: hand in and cancel jobs, look at them, or everything (its own and everybody's)."""
+    """What a key may do: hand in and cancel jobs, look at them, look at the admin pages, or everything (its own and
+    everybody's)."""
 
     SUBMIT = "submit"
     READ = "read"
+    OBSERVE = "observe"
     ADMIN = "admin"
 
 

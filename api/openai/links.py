@@ -6,27 +6,16 @@ into, and the time until which the link counts; nothing of it is kept.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-import hmac
-import os
-import secrets
 import time
-from contextlib import suppress
-from pathlib import Path
 from urllib.parse import urlencode
 from uuid import UUID
 
 from msgspec import Struct
 
+from api.signing import Signer
 from safelight.config import Settings
-from safelight.telemetry import get_logger
-
-_log = get_logger(__name__)
 
 PATH = "/v1/linked-images"
-_FILE = "signing.key"
-_LENGTH = 32  # bytes at least
 
 
 class Link(Struct, frozen=True, kw_only=True):
@@ -46,13 +35,11 @@ class Link(Struct, frozen=True, kw_only=True):
 
 
 class LinkSigner:
-    """Signs links, and tells those that it signed. The secret is read, or made, at the first use."""
+    """Signs links, and tells those that it signed."""
 
     def __init__(self, settings: Settings) -> None:
-        self._given = settings.server.signing_secret
-        self._home = Path(settings.home)
+        self._signer = Signer(settings)
         self._lifetime_s = settings.server.url_lifetime_s
-        self._secret: bytes | None = None
 
     async def path(self, job_id: UUID, index: int, format: str = "", compression: int | None = None) -> str:
         """The path and query of a fresh link."""
@@ -65,46 +52,8 @@ class LinkSigner:
         )
         query = {"expires": str(link.expires), "format": link.format, "compression": link.compression}
         query = {name: value for name, value in query.items() if value}
-        return f"{PATH}/{job_id}/{index}?{urlencode({**query, 'signature': await self._sign(link)})}"
+        return f"{PATH}/{job_id}/{index}?{urlencode({**query, 'signature': await self._signer.sign(link.text)})}"
 
     async def counts(self, link: Link, signature: str) -> bool:
         """True for a signature of ours on a link whose time has not passed. Takes the same time for any other."""
-        right = hmac.compare_digest((await self._sign(link)).encode(), signature.encode())
-        return right and time.time() < link.expires
-
-    async def _sign(self, link: Link) -> str:
-        if self._secret is None:
-            self._secret = self._given.encode() or await asyncio.to_thread(_kept_secret, self._home)
-        return hmac.new(self._secret, link.text, hashlib.sha256).hexdigest()
-
-
-def _kept_secret(home: Path) -> bytes:
-    """The secret of the data folder, made where there is none; all processes that share the folder share it.
-
-    Where nothing can be written there, one for this process alone.
-    """
-    file = home / _FILE
-    try:
-        if not file.exists():
-            _make(file)
-        secret, reason = file.read_bytes(), "it is cut off"
-    except OSError as error:
-        secret, reason = b"", str(error)
-    if len(secret) >= _LENGTH:
-        return secret
-    _log.warning("links are signed for this process alone", action="links.no_secret", file=str(file), reason=reason)
-    return secrets.token_bytes(_LENGTH)
-
-
-def _make(file: Path) -> None:
-    """Whole or not at all: of several processes that make it at once, one succeeds."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = file.with_suffix(f".{secrets.token_hex(8)}")
-    try:
-        handle = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(secrets.token_hex(32).encode())
-        with suppress(FileExistsError):
-            os.link(draft, file)
-    finally:
-        draft.unlink(missing_ok=True)
+        return await self._signer.signed(link.text, signature) and time.time() < link.expires

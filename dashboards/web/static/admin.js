@@ -1,0 +1,136 @@
+// The admin pages' own script: colours, the live stream, dialogs and charts. All else is htmx.
+"use strict";
+
+// Colours: as the system has them, light, or dark. At once, before anything is drawn.
+const THEMES = ["", "light", "dark"];
+const NAMES = { "": "as the system has them", light: "light", dark: "dark" };
+const stored = (name) => { try { return localStorage.getItem(name) ?? ""; } catch { return ""; } };
+const store = (name, value) => { try { localStorage.setItem(name, value); } catch { /* private windows may forbid it */ } };
+
+function paint() {
+  const theme = stored("safelight-theme");
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  document.querySelector("[data-theme-toggle]")?.setAttribute("aria-label", `Colours: ${NAMES[theme] ?? NAMES[""]}`);
+}
+paint();
+
+function nextTheme() {
+  store("safelight-theme", THEMES[(THEMES.indexOf(stored("safelight-theme")) + 1) % THEMES.length]);
+  paint();
+  redraw();
+}
+
+// The live stream: events become `live:NAME` on the body, which parts of pages have as their trigger.
+let stream = null;
+const paused = () => stored("safelight-paused") === "yes";
+
+function connect() {
+  stream?.close();
+  stream = null;
+  const address = document.body.dataset.live;
+  if (!address || paused() || document.hidden) return;
+  stream = new EventSource(address);
+  for (const name of ["jobs", "beat"])
+    stream.addEventListener(name, () => document.body.dispatchEvent(new CustomEvent(`live:${name}`)));
+  stream.addEventListener("over", () => { stream.close(); location.reload(); });
+  stream.addEventListener("open", () => lost(false));
+  stream.addEventListener("error", () => lost(true));
+}
+
+function lost(yes) {
+  const button = document.querySelector("[data-pause]");
+  button.toggleAttribute("data-lost", yes);
+  button.querySelector("[data-pause-text]").textContent = paused() ? "Paused" : yes ? "Offline" : "Live";
+}
+
+function showPause() {
+  const button = document.querySelector("[data-pause]");
+  if (!button) return;
+  button.setAttribute("aria-pressed", String(paused()));
+  lost(false);
+}
+
+function togglePause() {
+  store("safelight-paused", paused() ? "" : "yes");
+  showPause();
+  connect();
+  if (!paused()) document.body.dispatchEvent(new CustomEvent("live:beat"));
+}
+
+// Whoever types, or has a dialog open, is not disturbed by a refresh.
+function busy(region) {
+  return region.querySelector("dialog[open]") || (region.contains(document.activeElement)
+    && document.activeElement.matches("input, select, textarea"));
+}
+
+// Charts: what they show stands in the attribute, their colours come from the style sheet.
+const COLOURS = ["--info", "--accent", "--good", "--warn", "--strong-line", "--bad"];
+
+function draw(canvas) {
+  const asked = JSON.parse(canvas.dataset.chart);
+  // A custom property holds light-dark() as it is written: the colour is read off where it is used.
+  const probe = canvas.parentElement;
+  const colour = (name) => { probe.style.setProperty("color", `var(${name})`); return getComputedStyle(probe).color; };
+  const [text, line] = [colour("--muted"), colour("--line")];
+  const datasets = asked.series.map((one, index) => {
+    const own = colour(COLOURS[index % COLOURS.length]);
+    return { label: one.label, data: one.data, backgroundColor: own, borderColor: own, borderWidth: asked.kind === "line" ? 2 : 0,
+      pointRadius: 0, pointHitRadius: 8, tension: .25 };
+  });
+  probe.style.removeProperty("color");
+  const axis = (more) => ({ ticks: { color: text, maxRotation: 0, autoSkipPadding: 16 }, grid: { color: line }, stacked: asked.stacked, ...more });
+  Chart.getChart(canvas)?.destroy();
+  new Chart(canvas, {
+    type: asked.kind,
+    data: { labels: asked.labels, datasets },
+    options: {
+      animation: false, maintainAspectRatio: false, interaction: { mode: "index", intersect: false },
+      plugins: {
+        legend: { display: datasets.length > 1, labels: { color: text, boxWidth: 12 } },
+        tooltip: { callbacks: { label: (item) => ` ${item.dataset.label}: ${item.formattedValue}${asked.unit ? ` ${asked.unit}` : ""}` } },
+      },
+      scales: { x: axis({ grid: { display: false } }), y: axis({ beginAtZero: true }) },
+    },
+  });
+}
+
+function redraw(within = document) {
+  if (typeof Chart !== "undefined") for (const canvas of within.querySelectorAll("canvas[data-chart]")) draw(canvas);
+}
+
+function click(event) {
+  const found = (selector) => event.target.closest?.(selector);
+  if (found("[data-theme-toggle]")) nextTheme();
+  else if (found("[data-pause]")) togglePause();
+  else if (found("[data-dialog]")) document.getElementById(found("[data-dialog]").dataset.dialog)?.showModal();
+  else if (found("[data-close]")) found("dialog")?.close();
+  else if (event.target.matches?.("dialog")) event.target.close(); // beside it
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  paint();
+  showPause();
+  connect();
+  redraw();
+  document.addEventListener("click", click);
+  document.addEventListener("visibilitychange", () => {
+    connect();
+    if (!document.hidden && !paused()) document.body.dispatchEvent(new CustomEvent("live:beat"));
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const trigger = event.detail.requestConfig.triggeringEvent?.type ?? "";
+    if (trigger.startsWith("live:") && busy(event.detail.elt)) event.preventDefault();
+  });
+  document.addEventListener("htmx:afterRequest", (event) => { // what went wrong is said behind the dialog
+    if (!event.detail.failed) return;
+    event.detail.elt.closest("dialog")?.close();
+    document.getElementById("said").scrollIntoView({ block: "nearest" });
+  });
+  document.addEventListener("htmx:beforeCleanupElement", (event) => {
+    if (event.target.matches?.("canvas[data-chart]")) Chart.getChart(event.target)?.destroy();
+  });
+  document.addEventListener("htmx:afterSettle", (event) => redraw(event.target));
+  addEventListener("pagehide", () => stream?.close());
+});
