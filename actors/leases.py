@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from actors.engine import Handle
 from actors.paces import Paces
 from actors.renderer import Renderer
-from jobstore.protocol import HeldLease, JobStore, Lease, Worker
+from actors.reporting import Reporter
+from jobstore.operating.jobs import MATES_KEPT
+from jobstore.operating.workers import WorkerReport
+from jobstore.protocol import Beat, HeldLease, JobStore, Lease, Worker
 from safelight.config import WorkerSettings
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import LEASES_LOST, SLOTS_BUSY, WORKER_BEAT
@@ -30,6 +34,7 @@ class HeldJob:
 
     ``job_id`` is whose pictures the lease stands for now. ``settling`` is set while the end is being written, when
     the store may have forgotten the token because the write went through; ``uncertain`` once a write gave no answer.
+    ``mates`` are jobs of the same batch key, a few of them at most, that were held meanwhile.
     """
 
     lease: Lease
@@ -40,6 +45,7 @@ class HeldJob:
     handing_back: bool = False
     settling: bool = False
     uncertain: bool = False
+    mates: dict[UUID, None] = field(default_factory=dict)
     _unwanted_at: float | None = None
     _handle: Handle | None = None
 
@@ -56,6 +62,13 @@ class HeldJob:
     def unwanted_for_s(self) -> float:
         """Seconds since the render became useless; 0 while it is wanted."""
         return 0.0 if self._unwanted_at is None else time.monotonic() - self._unwanted_at
+
+    def meet(self, other: HeldJob) -> None:
+        """Note that both are held at once, where their steps may be shared."""
+        if self.lease.job.batch_key == other.lease.job.batch_key:
+            for one, mate in ((self, other), (other, self)):
+                if len(one.mates) < MATES_KEPT:
+                    one.mates[mate.job_id] = None
 
     def attach(self, handle: Handle) -> None:
         """Tie the job to its render; one that is unwanted by now is canceled at once."""
@@ -94,13 +107,25 @@ class Leases:
     """The process's leases. Belongs to the event loop that its store belongs to."""
 
     def __init__(
-        self, store: JobStore, worker: Worker, engine: Renderer, settings: WorkerSettings, paces: Paces
+        self,
+        store: JobStore,
+        worker: Worker,
+        engine: Renderer,
+        settings: WorkerSettings,
+        paces: Paces,
+        reporter: Reporter | None = None,
+        on_drain: Callable[[bool], None] = lambda _asked: None,
     ) -> None:
+        """``reporter`` gives what each beat tells of the worker; ``on_drain`` hears when it is to drain, or no more."""
         self._store = store
         self._paces = paces
         self._worker = worker
         self._engine = engine
         self._settings = settings
+        self._reporter = reporter
+        self._on_drain = on_drain
+        self._drain_asked = False
+        self.drained = False
         self._held: dict[int, HeldJob] = {}
         self._orphans: dict[int, float] = {}
         self._last_beat = time.monotonic()
@@ -110,7 +135,10 @@ class Leases:
 
     def hold(self, lease: Lease, claimed_at: float) -> HeldJob:
         """Take a lease in. ``claimed_at`` is when the claim was sent (``time.monotonic()``); it counts as a beat."""
-        held = self._held[lease.token] = HeldJob(lease, claimed_at)
+        held = HeldJob(lease, claimed_at)
+        for other in self._held.values():
+            held.meet(other)
+        self._held[lease.token] = held
         self._last_beat = max(self._last_beat, claimed_at)
         SLOTS_BUSY.set(len(self._held))
         if self._handing_back:
@@ -169,7 +197,7 @@ class Leases:
         paces = self._paces.read()
         try:
             async with asyncio.timeout(self._settings.lease_s):
-                answer = await self._store.beat(self._worker, paces)
+                answer = await self._store.beat(self._worker, paces, await self._report())
         except Exception as error:  # the driver's errors differ by store, and all mean the same here
             _log.warning("beat failed", action="leases.beat_failed", error=type(error).__name__)
             self._lose_all_if_overdue()
@@ -177,8 +205,26 @@ class Leases:
         self._last_beat = max(self._last_beat, asked_at)
         WORKER_BEAT.labels(self._worker.device).set_to_current_time()
         self._paces.forget(paces)
-        self._compare(asked_for, {news.token: news for news in answer})
-        await self._hand_back_orphans(answer)
+        self._compare(asked_for, {news.token: news for news in answer.held})
+        self._hear_drain(answer)
+        await self._hand_back_orphans(answer.held)
+
+    async def _report(self) -> WorkerReport | None:
+        """What the worker tells of itself; the driver of a device is asked beside the event loop."""
+        reporter, held = self._reporter, len(self._held)
+        return None if reporter is None else await asyncio.to_thread(reporter.report, held)
+
+    def _hear_drain(self, answer: Beat) -> None:
+        """Hold off claims where that is asked, and note when nothing is held any more: then no claim is under way."""
+        if answer.drain is not self._drain_asked:
+            self._drain_asked = answer.drain
+            action = "leases.drain_asked" if answer.drain else "leases.drain_over"
+            _log.info("claims end" if answer.drain else "claims go on", action=action)
+            self._on_drain(answer.drain)
+        drained = answer.drain and not answer.held and not self._held
+        if drained and not self.drained:
+            _log.info("the worker is drained", action="leases.drained")
+        self.drained = drained
 
     def _compare(self, asked_for: tuple[HeldJob, ...], answer: dict[int, HeldLease]) -> None:
         """Only what was held before the beat was sent can be missed in its answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from dramatiq import Broker, Middleware
@@ -15,6 +15,7 @@ from actors.leases import Leases
 from actors.parts import Parts
 from actors.patrol import Patrol
 from actors.render import RenderActor
+from actors.reporting import Reporter
 from actors.webhooks.courier import Courier
 from jobstore.janitor import Janitor
 from jobstore.sweeper import Sweeper
@@ -33,10 +34,15 @@ class Lifespan(Middleware):
     Its hooks rely on AsyncIO standing before it in the broker's middleware: then the event loop is there.
     """
 
-    def __init__(self, parts: Parts, *, embedded: bool) -> None:
+    def __init__(self, parts: Parts, *, embedded: bool, on_drain: Callable[[bool], None] = lambda _asked: None) -> None:
+        """``on_drain`` hears, on the event loop, when an operator lets the worker drain, or go on."""
         self._parts = parts
         self._embedded = embedded
-        self._leases = Leases(parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces)
+        self._on_drain = on_drain
+        reporter = Reporter(parts.engine, parts.settings.worker.device, parts.settings.slots)
+        self._leases = Leases(
+            parts.store, parts.worker, parts.engine, parts.settings.worker, parts.paces, reporter, self._hold_off
+        )
         self._courier = Courier(parts.store, parts.settings.webhooks)
         self._actor = RenderActor(parts, self._leases, self._courier.nudge)
         self._patrol = Patrol(self._actor, parts.settings.worker)
@@ -44,6 +50,15 @@ class Lifespan(Middleware):
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []
         self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def drained(self) -> bool:
+        """True while the worker is asked to drain and holds nothing any more."""
+        return self._leases.drained
+
+    def _hold_off(self, asked: bool) -> None:
+        self._actor.hold_off(asked)
+        self._on_drain(asked)
 
     async def answer(self, lane: str) -> None:
         """Answer one bell."""

@@ -52,6 +52,7 @@ class RenderActor:
         self._solitude = Solitude(parts.settings.worker.max_rescues)
         self._slots = asyncio.Semaphore(parts.settings.slots)
         self._draining = False
+        self._held_off = False
         self._dimensions = dimension_metrics(parts.settings.telemetry.dimensions)
         self._on_event = on_event
         lanes = parts.settings.worker.lanes
@@ -68,11 +69,15 @@ class RenderActor:
         """Claim no more."""
         self._draining = True
 
+    def hold_off(self, asked: bool) -> None:
+        """Claim nothing while an operator asks for that."""
+        self._held_off = asked
+
     async def answer(self, lane: str) -> None:
         """Answer one bell of a lane: claim a job of it, if there is one, and render it."""
         if await self.take(lane):
             return
-        if self._draining:
+        if self._draining or self._held_off:
             self._parts.bell.ring(lane)  # for whoever is still there
         else:
             BELLS.labels("empty").inc()
@@ -83,7 +88,7 @@ class RenderActor:
         with bound_contextvars(worker_id=str(worker.id), device=worker.device, lane=lane):
             async with self._slots, self._solitude.turn():
                 claimed_at = time.monotonic()
-                lease = None if self._draining else await self._claim(lane)
+                lease = None if self._draining or self._held_off else await self._claim(lane)
                 if lease is None:
                     return False
                 held = self._leases.hold(lease, claimed_at)

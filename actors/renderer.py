@@ -29,11 +29,21 @@ class Renderer(Protocol):
     def healthy(self) -> bool:
         """True while it can be trusted to get its work done."""
 
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The models that are loaded, the one used last at the end."""
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long its device has worked so far."""
+
 
 class NoEngine:
     """A ``Renderer`` for workers that serve remote models alone: no device is sought, and no torch needed."""
 
     healthy = True
+    loaded: tuple[str, ...] = ()
+    busy_seconds = 0.0
 
     def start(self, warm: Sequence[str] = ()) -> None:
         """There is nothing to be started."""

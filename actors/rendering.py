@@ -95,6 +95,8 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
         gpu_seconds=_decimal(result.device_seconds),
         device=result.device,
         warnings=result.warnings,
+        batch_rows=result.batch_rows,
+        mates=tuple(held.mates) if result.batch_rows > job.request.n else (),
     )
 
 

@@ -82,6 +82,11 @@ class WorkerProcess:
         """False once the engine is dead or hung: the process should then be replaced by a fresh one."""
         return self.engine.healthy
 
+    @property
+    def drained(self) -> bool:
+        """True while an operator has asked it to drain and it holds no job any more."""
+        return self._lifespan is not None and self._lifespan.drained
+
     def start(self) -> None:
         """Start the engine, open the store and serve. Returns once bells are answered; models load meanwhile.
 
@@ -146,7 +151,7 @@ class WorkerProcess:
                 lease_s=self._settings.worker.lease_s,
             ),
         )
-        self._lifespan = Lifespan(parts, embedded=self._embedded)
+        self._lifespan = Lifespan(parts, embedded=self._embedded, on_drain=self._hold_off)
         self._broker.add_middleware(self._lifespan)
         for lane in lanes:
             declare = dramatiq.actor(actor_name=actor_name(lane), queue_name=queue_name(lane), broker=self._broker)
@@ -162,6 +167,14 @@ class WorkerProcess:
             declare(self._lifespan.answer_webhooks)
         self._broker.emit_after("process_boot")
         self._worker = self._start_worker()
+
+    def _hold_off(self, asked: bool) -> None:
+        """Let threads take no bells while the worker drains: others are to hear them."""
+        for thread in [] if self._worker is None else self._worker.workers:
+            if asked:
+                thread.pause()
+            else:
+                thread.resume()
 
     def _start_worker(self) -> dramatiq.Worker:
         slots = self._settings.slots

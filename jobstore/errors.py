@@ -28,6 +28,10 @@ class ReplayGoneError(JobStoreError):
     """The idempotency key is remembered, but the job that it made has been deleted by age."""
 
 
+class WorkerNotFoundError(JobStoreError):
+    """There is no worker with that id, or it has left."""
+
+
 class QuotaExceededError(JobStoreError):
     """A quota has no room: ``status`` tells which and how it stands, ``wanted`` what was asked of it.
 

@@ -15,10 +15,14 @@ Outcome = Literal["succeeded", "failed", "canceled", "handed_back", "lost"]
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """The device time that an attempt took: the job's share of every batched step, in seconds, and on what device."""
+    """The device time that an attempt took: the job's share of every batched step, in seconds, and on what device.
+
+    ``batch_rows`` is how many pictures shared its steps on the average, its own among them; None where nobody can tell.
+    """
 
     gpu_seconds: Decimal = Decimal(0)
     device: str = ""
+    batch_rows: float | None = None
 
 
 NOTHING_SPENT = Spent()
@@ -36,7 +40,8 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     """One settled attempt. It outlives its job.
 
     ``token`` is the lease under which it was rendered: no two rows of a job have the same one. An answer from the cache
-    at submit has none. ``price`` is what the job would have cost, or did: ``charged``.
+    at submit has none. ``price`` is what the job would have cost, or did: ``charged``. ``batch_rows`` is how many
+    pictures shared the attempt's steps on the average; None where nobody could tell.
     """
 
     job_id: UUID
@@ -58,3 +63,4 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     currency: str
     dimensions: dict[str, str] = field(default_factory=dict)
     at: datetime
+    batch_rows: float | None = None

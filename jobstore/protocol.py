@@ -14,7 +14,10 @@ from jobstore.audit import Actor, AuditStore
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
 from jobstore.keys import KeyStore
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
+from jobstore.operating.protocol import OperatorStore
+from jobstore.operating.workers import WorkerReport
 from jobstore.quotas import QuotaStore
+from jobstore.reports.protocol import ReportStore
 from jobstore.retention import Ages, Purged
 from jobstore.webhooks.protocol import WebhookStore
 
@@ -37,6 +40,13 @@ class HeldLease(Struct, frozen=True, kw_only=True):
     cancel_requested: bool
 
 
+class Beat(Struct, frozen=True, kw_only=True):
+    """What a beat brings back. ``drain`` says that the worker is to claim no more."""
+
+    held: tuple[HeldLease, ...] = ()
+    drain: bool = False
+
+
 class Worker(Struct, frozen=True, kw_only=True):
     """A worker process. ``id`` is fresh at every start, so that a restarted host is never taken for the dead one.
 
@@ -54,7 +64,8 @@ class Worker(Struct, frozen=True, kw_only=True):
 class Finish(Struct, frozen=True, kw_only=True):
     """The result of a render. ``cache`` is ``hit`` when the pictures were found: then nothing is charged.
 
-    ``gpu_seconds`` is the job's share of the device's time.
+    ``gpu_seconds`` is the job's share of the device's time, ``batch_rows`` how many pictures shared its steps on the
+    average, its own among them, and ``mates`` some of the jobs that did.
     """
 
     pictures: tuple[Picture, ...]
@@ -62,6 +73,8 @@ class Finish(Struct, frozen=True, kw_only=True):
     device: str = ""
     warnings: tuple[str, ...] = ()
     cache: CacheOutcome = CacheOutcome.MISS
+    batch_rows: float | None = None
+    mates: tuple[UUID, ...] = ()
 
 
 class Settled(Struct, frozen=True, kw_only=True):
@@ -69,23 +82,6 @@ class Settled(Struct, frozen=True, kw_only=True):
 
     job: Job
     ring: tuple[str, ...] = ()
-
-
-class JobFilter(Struct, frozen=True, kw_only=True):
-    """Which jobs to list. ``cursor`` is what the page before gave."""
-
-    state: JobState | None = None
-    model: str | None = None
-    key_id: UUID | None = None
-    limit: int = 50
-    cursor: str | None = None
-
-
-class JobPage(Struct, frozen=True, kw_only=True):
-    """Jobs, newest first, and the cursor of the next page (None on the last)."""
-
-    jobs: tuple[Job, ...]
-    next_cursor: str | None = None
 
 
 class CachedPictures(Struct, frozen=True, kw_only=True):
@@ -109,25 +105,6 @@ class Swept(Struct, frozen=True, kw_only=True):
     expired: int = 0
     staged: int = 0
     canceled: int = 0
-
-
-class RedriveFilter(Struct, frozen=True, kw_only=True):
-    """Which dead letters to redrive: failed or dead jobs for which everything that is named holds."""
-
-    states: tuple[JobState, ...] = (JobState.DEAD, JobState.FAILED)
-    lane: str | None = None
-    model: str | None = None
-    key_id: UUID | None = None
-    error_code: str | None = None
-    finished_after: datetime | None = None
-    finished_before: datetime | None = None
-
-
-class Redriven(Struct, frozen=True, kw_only=True):
-    """The jobs that were queued anew, and one lane for each bell that should ring."""
-
-    job_ids: tuple[UUID, ...] = ()
-    ring: tuple[str, ...] = ()
 
 
 class Lane(Struct, frozen=True, kw_only=True):
@@ -178,7 +155,7 @@ class LaneCount(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
+class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, WebhookStore, Protocol):
     """Where jobs live. Every method is one transaction; the store's own clock decides all times.
 
     A store belongs to the event loop that opened it. Methods raise JobStoreError's kinds, and the driver's own
@@ -231,9 +208,6 @@ class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
     async def get(self, job_id: UUID) -> Job:
         """The job. Raises JobNotFoundError."""
 
-    async def list_jobs(self, where: JobFilter) -> JobPage:
-        """Jobs newest first. Raises ValueError on a cursor that no page gave."""
-
     async def cancel(self, job_id: UUID) -> Settled:
         """Cancel; asking again changes nothing, and a finished job stays as it is.
 
@@ -246,12 +220,6 @@ class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
         """Queue a failed or dead job anew, with fresh attempts.
 
         It takes a place at the end of the queue. Raises JobNotFoundError, IllegalTransitionError, QuotaExceededError.
-        """
-
-    async def redrive(self, where: RedriveFilter, limit: int = 1000) -> Redriven:
-        """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others.
-
-        Those for which a quota has no room are left.
         """
 
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
@@ -283,13 +251,16 @@ class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
         """Take the next job of the lanes, mates of the ``prefer`` batch key first within a bound; None if none waits.
 
         The next is the one of lowest rank: docs/fairness.md says how ranks share a lane between API keys and
-        priorities. Lanes that are paused, and jobs whose deadline passed, are left out.
+        priorities. Lanes that are paused, and jobs whose deadline passed, are left out; a worker that is asked to drain
+        gets none.
 
         The claim counts as a beat of the worker and as an attempt of the job.
         """
 
-    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = (), report: WorkerReport | None = None) -> Beat:
         """Say that the worker lives; brings back the leases that it still holds, and which are to be canceled.
+
+        ``report`` is what it tells of itself; the one before stays where there is none.
 
         ``paces`` are what it measured since the last beat; they decide how much device time later jobs are expected
         to take.
@@ -318,7 +289,7 @@ class JobStore(AuditStore, KeyStore, QuotaStore, WebhookStore, Protocol):
         """Fenced: hand the job back unrendered (a graceful stop); no attempt is counted. None if the token is old."""
 
     async def leave(self, worker_id: UUID) -> None:
-        """Forget a worker that stops and holds no lease any more."""
+        """Take a worker that stops, and holds no lease any more, off the list; its host is known for another day."""
 
     # Any process
 

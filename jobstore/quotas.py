@@ -214,17 +214,17 @@ def _window_start(quota: Quota, at: datetime) -> datetime:
     number, unit = _parts(quota)
     zone = ZoneInfo(quota.zone)
     local = at.astimezone(zone)
-    midnight = _midnight(local, zone)
+    start_of_day = midnight(local, zone)
     if unit in "smh":
         step = timedelta(seconds=number * _SECONDS[unit])
-        return midnight + (at - midnight) // step * step
+        return start_of_day + (at - start_of_day) // step * step
     if unit == "w":
-        return _midnight(local - timedelta(days=local.weekday()), zone)
+        return midnight(local - timedelta(days=local.weekday()), zone)
     if unit == "M":
-        return _midnight(local.replace(day=1), zone)
+        return midnight(local.replace(day=1), zone)
     if unit == "y":
-        return _midnight(local.replace(month=1, day=1), zone)
-    return midnight
+        return midnight(local.replace(month=1, day=1), zone)
+    return start_of_day
 
 
 def _next_start(quota: Quota, at: datetime) -> datetime:
@@ -233,16 +233,16 @@ def _next_start(quota: Quota, at: datetime) -> datetime:
     zone = ZoneInfo(quota.zone)
     # Noon is safe from clock changes; from there the window's own rule finds its start.
     local = start.astimezone(zone)
-    tomorrow = _midnight(local.replace(hour=12) + timedelta(days=1), zone)
+    tomorrow = midnight(local.replace(hour=12) + timedelta(days=1), zone)
     if unit in "smh":
         return min(start + timedelta(seconds=number * _SECONDS[unit]), tomorrow)
     if unit == "d":
         return tomorrow
     if unit == "w":
-        return _midnight(local.replace(hour=12) + timedelta(days=7), zone)
+        return midnight(local.replace(hour=12) + timedelta(days=7), zone)
     if unit == "M":
-        return _midnight((local.replace(day=15, hour=12) + timedelta(days=31)).replace(day=1), zone)
-    return _midnight(local.replace(year=local.year + 1, month=1, day=1, hour=12), zone)
+        return midnight((local.replace(day=15, hour=12) + timedelta(days=31)).replace(day=1), zone)
+    return midnight(local.replace(year=local.year + 1, month=1, day=1, hour=12), zone)
 
 
 def _parts(quota: Quota) -> tuple[int, str]:
@@ -252,7 +252,7 @@ def _parts(quota: Quota) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def _midnight(local: datetime, zone: ZoneInfo) -> datetime:
+def midnight(local: datetime, zone: ZoneInfo) -> datetime:
     """The first instant of a local day, in UTC."""
     wall = local.replace(hour=0, minute=0, second=0, microsecond=0, fold=0, tzinfo=zone)
     start = wall.astimezone(UTC)

@@ -69,6 +69,8 @@ class Engine:
         self._line = Line()
         self._ready: Future[Device] = Future()
         self._developer: Developer | None = None
+        self._shelf: Models | None = None
+        self._turned: Loop | None = None
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._warm: Sequence[str] = ()
@@ -118,6 +120,16 @@ class Engine:
         return self._line.busy
 
     @property
+    def loaded(self) -> tuple[str, ...]:
+        """The models that are loaded, the one used last at the end."""
+        return () if self._shelf is None else self._shelf.loaded
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the device has worked so far."""
+        return 0.0 if self._turned is None else self._turned.busy_seconds
+
+    @property
     def last_progress(self) -> float:
         """The instant (``time.monotonic()``, seconds) at which the engine's threads last got on with something."""
         return self._last_progress
@@ -139,7 +151,8 @@ class Engine:
     def _run(self) -> None:
         try:
             device, models, developer = self._set_up()
-            self._work(self._loop(device, models, developer), models)
+            self._turned = self._loop(device, models, developer)
+            self._work(self._turned, models)
         except BaseException as error:
             if not self._ready.done():
                 self._ready.set_exception(error)
@@ -164,7 +177,7 @@ class Engine:
         from actors.engine.devices import find_device
 
         device = find_device(self._wanted_device)
-        models = self._hardware(device)
+        models = self._shelf = self._hardware(device)
         self._developer = self._make_developer(device)
         self._developer.start()
         self._ready.set_result(device)

@@ -36,6 +36,10 @@ _log = structlog.get_logger(__name__)
 class Models(Protocol):
     """The models that an engine serves, a few of them loaded. Belongs to the engine's thread."""
 
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The models that are loaded, the one used last at the end. From any thread."""
+
     def peek(self, request: RenderRequest) -> Stepper | None:
         """What renders the request, if its model is loaded. Raises ModelUnavailableError, InvalidRequestError."""
 
@@ -114,6 +118,11 @@ class Loop:
             busy=self._busy,
             clock=clock,
         )
+
+    @property
+    def busy_seconds(self) -> float:
+        """How long the device has worked so far. From any thread."""
+        return self._busy.seconds
 
     def turn(self) -> bool:
         """Let in, step one group, hand out; False where there is nothing to step."""

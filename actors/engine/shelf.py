@@ -60,6 +60,11 @@ class Shelf:
         self._loaded: OrderedDict[str, ServedModel] = OrderedDict()
         self._failed: dict[str, _Failure] = {}
 
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The models that are loaded, the one used last at the end. From any thread."""
+        return tuple(self._loaded.copy())
+
     def peek(self, request: RenderRequest) -> Stepper | None:
         """What renders the request, if its model is loaded. Raises ModelUnavailableError, InvalidRequestError."""
         if request.model not in self._models:

@@ -98,6 +98,11 @@ class SimulatedModels:
         self._loaded: OrderedDict[str, SimulatedModel] = OrderedDict()
         _log.warning("the device is simulated: pictures are placeholders", action="simulated.device", pace=str(pace))
 
+    @property
+    def loaded(self) -> tuple[str, ...]:
+        """The models that are loaded, the one used last at the end. From any thread."""
+        return tuple(self._loaded.copy())
+
     def peek(self, request: RenderRequest) -> SimulatedModel | None:
         """The model if it is loaded. Raises ModelUnavailableError."""
         if request.model not in self._models:

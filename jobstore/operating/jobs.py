@@ -25,8 +25,9 @@ UNFINISHED = tuple(state for state in JobState if not state.terminal)
 class JobFilter(Struct, frozen=True, kw_only=True):
     """Which jobs: those for which everything that is named holds. ``cursor`` is what the page before gave.
 
-    ``states`` are all where none is named. ``worker_id`` and ``host`` name the worker that has the job or had it last.
-    ``text`` is a part of the prompt, in small letters or large ones, or a job's whole id.
+    ``states`` are all where none is named. ``worker_id`` and ``host`` name a worker that has the job or had it; a host
+    is known for a day after its worker left. ``text`` is a part of the prompt, in small letters or large ones, or a
+    job's whole id.
     """
 
     states: tuple[JobState, ...] = ()
@@ -40,6 +41,7 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    cancel_requested: bool | None = None
     limit: int = 50
     cursor: str | None = None
 
@@ -93,12 +95,12 @@ class Redriven(Struct, frozen=True, kw_only=True):
 class CanceledMany(Struct, frozen=True, kw_only=True):
     """The jobs that were canceled, or are to end at their worker's next step, and the lanes that want a bell.
 
-    ``more`` says that the filter named more jobs than the limit, or one search, let through: ask again.
+    ``next_cursor`` goes on with what the limit, or one search, left out; None where nothing is left.
     """
 
     job_ids: tuple[UUID, ...] = ()
     ring: tuple[str, ...] = ()
-    more: bool = False
+    next_cursor: str | None = None
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

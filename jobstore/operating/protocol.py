@@ -32,7 +32,9 @@ class OperatorStore(Protocol):
     async def cancel_jobs(self, where: JobFilter, limit: int = 1000, by: Actor | None = None) -> CanceledMany:
         """Cancel up to ``limit`` unfinished jobs that the filter names, newest first, as ``cancel`` does each.
 
-        In transactions of a few jobs; with ``by``, each of them writes its audit entry (``jobs.canceled``).
+        Those that are not as the filter says any more when their turn comes, and those that are asked to stop already,
+        are left alone. In transactions of a few jobs; with ``by``, each of them writes its audit entry
+        (``jobs.canceled``). Raises ValueError on a cursor that no page gave.
         """
 
     async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:

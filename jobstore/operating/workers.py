@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
 MODELS_TOLD = 32
@@ -50,3 +51,32 @@ class WorkerStatus(Struct, frozen=True, kw_only=True):
     silent_s: float
     drain_asked_at: datetime | None = None
     report: WorkerReport | None = None
+
+
+def to_status(row: dict[str, Any], now: datetime) -> WorkerStatus:
+    """The status of a worker's row, to which ``held`` is added."""
+    silent_s = max((now - row["seen_at"]).total_seconds(), 0.0)
+    alive = silent_s <= row["lease_s"]
+    return WorkerStatus(
+        id=row["id"],
+        host=row["host"],
+        pid=row["pid"],
+        device=row["device"],
+        lanes=tuple(row["lanes"]),
+        state=_state(alive=alive, draining=row["drain_asked_at"] is not None, held=row["held"]),
+        alive=alive,
+        held=row["held"],
+        started_at=row["started_at"],
+        seen_at=row["seen_at"],
+        silent_s=silent_s,
+        drain_asked_at=row["drain_asked_at"],
+        report=None if row["report"] is None else msgspec.convert(row["report"], WorkerReport),
+    )
+
+
+def _state(*, alive: bool, draining: bool, held: int) -> WorkerState:
+    if not alive:
+        return "silent"
+    if draining:
+        return "draining" if held else "drained"
+    return "serving"

@@ -9,9 +9,10 @@ from uuid import UUID
 import msgspec
 from psycopg.types.json import Jsonb
 
+from jobstore.operating.workers import WorkerReport
 from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.postgres.rows import PostgresRows
-from jobstore.protocol import HeldLease, Lease, Pace, Worker
+from jobstore.protocol import Beat, HeldLease, Lease, Pace, Worker
 from jobstore.rules import reaper
 from jobstore.rules.fairness import ADVANCE_BOUND_S, MATES_BOUND_S
 from jobstore.rules.rows import Row, to_job
@@ -21,10 +22,16 @@ INSERT INTO worker (id, host, pid, device, lanes, lease_s)
 VALUES (%(worker_id)s, %(host)s, %(pid)s, %(device)s, %(serves)s, %(lease_s)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp()
 """
+_BEAT = """
+INSERT INTO worker (id, host, pid, device, lanes, lease_s, report)
+VALUES (%(worker_id)s, %(host)s, %(pid)s, %(device)s, %(serves)s, %(lease_s)s, %(report)s)
+ON CONFLICT (id) DO UPDATE SET seen_at = clock_timestamp(), report = coalesce(EXCLUDED.report, worker.report)
+RETURNING drain_asked_at IS NOT NULL AS drain
+"""
 _SERVED = "INSERT INTO lane (name) SELECT unnest(%(serves)s::text[]) ON CONFLICT (name) DO NOTHING"
 _ALIVE = """
 SELECT id, host, pid, device, lanes, lease_s FROM worker
-WHERE seen_at >= clock_timestamp() - make_interval(secs => %(within_s)s) ORDER BY started_at, id
+WHERE seen_at >= clock_timestamp() - make_interval(secs => %(within_s)s) AND left_at IS NULL ORDER BY started_at, id
 """
 _IN_TIME = """
 (deadline_at IS NULL OR deadline_at > clock_timestamp())
@@ -45,6 +52,7 @@ UPDATE lane SET served_at = clock_timestamp(), virtual_s = greatest(
 _CLAIM = f"""
 WITH open AS MATERIALIZED (
     SELECT name, served_at FROM lane WHERE name = ANY(%(lanes)s) AND paused_at IS NULL
+      AND NOT EXISTS (SELECT FROM worker WHERE id = %(worker_id)s AND drain_asked_at IS NOT NULL)
 ),
 heads AS MATERIALIZED (
     SELECT head.* FROM open CROSS JOIN LATERAL (
@@ -145,19 +153,22 @@ async def claim_by_rules(rows: PostgresRows, job_id: UUID, worker: Worker) -> Le
     return await reaper.start(rows, job, token, worker.id)
 
 
-async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
+async def beat(connection: Connection, worker: Worker, paces: Sequence[Pace], report: WorkerReport | None) -> Beat:
     """Note that the worker lives and what it measured, and read what it holds."""
     seen = _seen(worker)
-    await connection.execute(_SEEN, seen)
+    told = None if report is None else Jsonb(msgspec.to_builtins(report))
+    drain: bool = (await sole(connection, _BEAT, seen | {"report": told}))["drain"]
     await connection.execute(_SERVED, seen)
     if paces:
         await connection.execute(_PACES, {"paces": Jsonb(msgspec.to_builtins(paces))})
-    return tuple(HeldLease(**row) for row in await every(connection, _HELD, {"worker_id": worker.id}))
+    held = await every(connection, _HELD, {"worker_id": worker.id})
+    return Beat(held=tuple(HeldLease(**row) for row in held), drain=drain)
 
 
 async def leave(connection: Connection, worker_id: UUID) -> None:
-    """Forget a worker."""
-    await connection.execute("DELETE FROM worker WHERE id = %(id)s", {"id": worker_id})
+    """Take a worker off the list."""
+    query = "UPDATE worker SET left_at = clock_timestamp(), lease_s = 0 WHERE id = %(id)s"
+    await connection.execute(query, {"id": worker_id})
 
 
 async def paces(connection: Connection) -> tuple[Pace, ...]:

@@ -24,7 +24,8 @@ done AS (
             WHEN %(rendered)s THEN least(job.reserved, round(job.rate * %(gpu_seconds)s / 3600, 9)) ELSE 0
         END,
         reserved = 0,
-        gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = warnings || %(warnings)s, cache = %(cache)s
+        gpu_seconds = gpu_seconds + %(gpu_seconds)s, warnings = warnings || %(warnings)s, cache = %(cache)s,
+        batch_mates = %(mates)s::uuid[]
     FROM held WHERE job.id = held.id RETURNING job.*
 ),
 told AS (
@@ -56,9 +57,11 @@ replaced AS (
 ),
 spent AS (
     INSERT INTO usage (job_id, attempt, token, key_id, team, customer, lane, model, device, worker_id, outcome, cache,
-                       gpu_seconds, price, charged, currency, dimensions)
+                       gpu_seconds, price, charged, currency, dimensions, batch_rows, pictures, wanted_at)
     SELECT done.id, attempts, held.lease_token, key_id, team, customer, lane, model, %(device)s, held.worker_id,
-           'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions
+           'succeeded', cache, %(gpu_seconds)s, price, charged, currency, dimensions, %(batch_rows)s::real,
+           coalesce((request ->> 'n')::integer, 1),
+           CASE WHEN cache <> 'hit' THEN greatest(created_at, (request ->> 'start_at')::timestamptz) END
     FROM done CROSS JOIN held
 ),
 slices AS MATERIALIZED (
@@ -96,6 +99,8 @@ async def finish(connection: Connection, token: int, result: Finish) -> Settled 
         "gpu_seconds": result.gpu_seconds,
         "device": result.device,
         "warnings": Jsonb(list(result.warnings)),
+        "batch_rows": result.batch_rows,
+        "mates": list(result.mates) or None,
         "pictures": Jsonb(msgspec.to_builtins(result.pictures)),
     }
     row = await one(connection, _FINISH, arguments)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
-from jobstore.postgres.columns import Connection, every, one
+from jobstore.operating.jobs import Counted, JobFilter, JobPage
+from jobstore.postgres.columns import Connection, one
+from jobstore.postgres.finding import Search
 from jobstore.postgres.rows import pictures_of
 from jobstore.postgres.standing import standing
-from jobstore.protocol import JobFilter, JobPage
-from jobstore.rules.cursors import decoded, encoded
+from jobstore.rules.cursors import encoded
 from jobstore.rules.rows import Row, to_job
-
-_LIST = """
-SELECT * FROM any_job
-WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(model)s::text IS NULL OR model = %(model)s)
-  AND (%(key_id)s::uuid IS NULL OR key_id = %(key_id)s) AND (%(before)s::bigint IS NULL OR seq < %(before)s)
-ORDER BY seq DESC LIMIT %(limit)s
-"""
 
 
 async def get(connection: Connection, job_id: UUID) -> Job:
@@ -32,20 +27,23 @@ async def get(connection: Connection, job_id: UUID) -> Job:
 
 async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
     """One page, newest first."""
-    arguments: dict[str, Any] = {
-        "state": where.state,
-        "model": where.model,
-        "key_id": where.key_id,
-        "before": decoded(where.cursor),
-        "limit": where.limit + 1,
-    }
-    rows = await every(connection, _LIST, arguments)
-    more, rows = len(rows) > where.limit, rows[: where.limit]
-    found = await pictures_of(connection, [row["id"] for row in rows])
+    search = await Search.of(connection, where)
+    found = await search.rows(connection, where.limit + 1)
+    more, found = len(found) > where.limit, found[: where.limit]
+    last = None if more else await search.end(connection)
+    end = found[-1]["seq"] if more else last
+    pictures = await pictures_of(connection, [row["id"] for row in found])
     return JobPage(
-        jobs=tuple(to_job(row, found.get(row["id"], ())) for row in rows),
-        next_cursor=encoded(rows[-1]["seq"]) if more else None,
+        jobs=tuple(to_job(row, pictures.get(row["id"], ())) for row in found),
+        next_cursor=None if end is None else encoded(end),
+        stopped_early=last is not None,
     )
+
+
+async def count_jobs(connection: Connection, where: JobFilter, most: int) -> Counted:
+    """How many jobs the filter names, up to ``most``."""
+    search = await Search.of(connection, msgspec.structs.replace(where, cursor=None))
+    return await search.count(connection, most)
 
 
 async def told(connection: Connection, row: Row) -> Job:

@@ -12,12 +12,15 @@ import msgspec
 from psycopg import Rollback
 from psycopg.types.json import Jsonb
 
+from jobstore.audit import AuditNote
 from jobstore.job import JobRequest, NewJob, Picture
+from jobstore.operating.jobs import JobFilter, RedriveFilter
 from jobstore.postgres import quotas, replays, stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
+from jobstore.postgres.finding import find_ids
 from jobstore.postgres.insert import EXPECTED, INSERT_JOBS, START_TAG, arguments_of, pace_of
+from jobstore.postgres.keys import write_note
 from jobstore.postgres.letters import letters
-from jobstore.protocol import RedriveFilter
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.quotas import QuotaBooking
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row, summed
@@ -51,10 +54,10 @@ ON CONFLICT (key_id, currency) DO UPDATE SET
 """
 _USAGE = """
 INSERT INTO usage (job_id, attempt, token, key_id, team, customer, lane, model, device, worker_id, outcome, error_code,
-                   cache, gpu_seconds, price, charged, currency, dimensions)
+                   cache, gpu_seconds, price, charged, currency, dimensions, batch_rows, pictures, wanted_at)
 VALUES (%(job_id)s, %(attempt)s, %(token)s, %(key_id)s, %(team)s, %(customer)s, %(lane)s, %(model)s, %(device)s,
         %(worker_id)s, %(outcome)s, %(error_code)s, %(cache)s, %(gpu_seconds)s, %(price)s, %(charged)s, %(currency)s,
-        %(dimensions)s)
+        %(dimensions)s, %(batch_rows)s, %(pictures)s, %(wanted_at)s)
 """
 _PICTURE = """
 INSERT INTO picture (job_id, index, key, seed, width, height, sha256, size_bytes, media_type)
@@ -192,6 +195,12 @@ class PostgresRows:
 
     async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
         return await letters(self.connection, where, limit)
+
+    async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
+        return await find_ids(self.connection, where, limit)
+
+    async def note(self, note: AuditNote) -> None:
+        await write_note(self.connection, note)
 
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         return await sweep.ring_again(self.connection, after_s, limit)

@@ -11,23 +11,24 @@ from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
+from jobstore.operating.workers import WorkerReport
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.intake import Group, Intake
 from jobstore.postgres.keys import PostgresKeys
 from jobstore.postgres.migrate import check_current, migrate
+from jobstore.postgres.operators import PostgresOperators
+from jobstore.postgres.reporting import PostgresReports
 from jobstore.postgres.rows import PostgresRows, forget_cached
 from jobstore.postgres.submit import Accepted
 from jobstore.postgres.transactions import Transactions
 from jobstore.postgres.webhooks import PostgresWebhooks
 from jobstore.protocol import (
     Backlog,
+    Beat,
     CachedPictures,
     Finish,
-    HeldLease,
-    JobFilter,
-    JobPage,
     Lane,
     LaneCount,
     Lease,
@@ -49,7 +50,7 @@ _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statem
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
-class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
+class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, PostgresReports, PostgresWebhooks):
     """A JobStore on PostgreSQL 14 or newer. ``url`` is a libpq connection URI."""
 
     def __init__(self, url: str, *, max_connections: int = 10, wait_s: float = 10.0) -> None:
@@ -121,9 +122,6 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
     async def get(self, job_id: UUID) -> Job:
         return await self._on(lambda c: listing.get(c, job_id))
 
-    async def list_jobs(self, where: JobFilter) -> JobPage:
-        return await self._on(lambda c: listing.list_jobs(c, where))
-
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._on(lambda c: reads.events(c, job_id, after))
 
@@ -156,8 +154,8 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresWebhooks):
     async def _claim_by_rules(self, job_id: UUID, worker: Worker) -> Lease | None:
         return await self.in_transaction(lambda rows: claims.claim_by_rules(rows, job_id, worker))
 
-    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
-        return await self._on(lambda c: claims.beat(c, worker, paces))
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = (), report: WorkerReport | None = None) -> Beat:
+        return await self._on(lambda c: claims.beat(c, worker, paces, report))
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
         return await self._on(lambda c: finish(c, token, result)) or await super().finish(token, result)

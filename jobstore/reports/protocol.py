@@ -19,6 +19,3 @@ class ReportStore(Protocol):
     async def latency(self, query: ReportQuery) -> LatencyReport:
         """How long jobs took that got their pictures on the query's days, the time that they were scheduled for left
         out; hits, which take none, are not among them. Raises ValueError as ``costs`` does."""
-
-    async def roll_up(self, limit: int = 50_000) -> int:
-        """Sum up to ``limit`` further rows of the ledger, so that reports read fewer; how many. Changes no report."""

@@ -19,7 +19,8 @@ from jobstore.errors import (
 )
 from jobstore.job import CacheOutcome, JobState, NewJob, Picture, Replay
 from jobstore.ledger import Spent
-from jobstore.protocol import Redriven, Settled
+from jobstore.operating.jobs import CanceledMany, JobFilter, Redriven
+from jobstore.protocol import Settled
 from jobstore.quotas import Owner
 from jobstore.rules.moves import Columns, end_now, followers_of, move, tell, write
 from jobstore.rules.quotas import Admission, Entry, admission, owners_of
@@ -132,6 +133,27 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
         else:
             ring = await end_now(rows, row, JobState.CANCELED)
     return Settled(job=await job_of(rows, await rows.read_job(job_id) or row), ring=ring)
+
+
+async def cancel_all(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> CanceledMany:
+    """Cancel those of these jobs that still are as the filter says, and aren't asked to stop yet."""
+    canceled: list[UUID] = []
+    ring: list[str] = []
+    for job_id in sorted(ids):  # in one order, so that two that cancel the same rarely wait for each other
+        row = await rows.lock_job(job_id)
+        if row is None or not _still_meant(row, where):
+            continue
+        ring += (await cancel(rows, job_id)).ring
+        canceled.append(job_id)
+    return CanceledMany(job_ids=tuple(canceled), ring=tuple(ring))
+
+
+def _still_meant(row: Row, where: JobFilter) -> bool:
+    if JobState(row["state"]).terminal or row["cancel_requested"]:
+        return False
+    named = {"model": where.model, "lane": where.lane, "key_id": where.key_id}
+    known = all(value is None or row[name] == value for name, value in named.items())
+    return known and (not where.states or row["state"] in where.states)
 
 
 async def retry(rows: Rows, job_id: UUID) -> Settled:

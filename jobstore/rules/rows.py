@@ -10,9 +10,10 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import AuditNote
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, JobWebhook, NewJob, Picture, Route
 from jobstore.ledger import UsageRow
-from jobstore.protocol import RedriveFilter
+from jobstore.operating.jobs import JobFilter, RedriveFilter
 from jobstore.rules.quotas import QuotaRows
 
 Row = dict[str, Any]
@@ -139,6 +140,12 @@ class Rows(QuotaRows, Protocol):
 
     async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
         """The failed and dead jobs that the filter names, those that ended first before others."""
+
+    async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
+        """The jobs that the filter names, newest first, and the cursor of what is left to look at."""
+
+    async def note(self, note: AuditNote) -> None:
+        """Write an audit entry."""
 
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         """Note that queued jobs without a bell for ``after_s`` have one now; a lane for each. Not of paused lanes."""

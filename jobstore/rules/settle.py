@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState
@@ -25,7 +25,7 @@ async def finish(rows: Rows, token: int, result: Finish) -> Settled | None:
         return None
     followers = await followers_of(rows, leader)
     alike = [row for row in followers if _answered(row, leader, result)]
-    spent = Spent(gpu_seconds=result.gpu_seconds, device=result.device)
+    spent = Spent(gpu_seconds=result.gpu_seconds, device=result.device, batch_rows=result.batch_rows)
     [done] = await _give(rows, [leader], result, spent, result.cache)
     joined = await _give(rows, alike, result, Spent(device=result.device), CacheOutcome.JOINED)
     await rows.add_pictures([job["id"] for job in (done, *joined)], result.pictures)
@@ -62,6 +62,7 @@ async def _give(rows: Rows, jobs: Sequence[Row], result: Finish, spent: Spent, c
             "gpu_seconds": job["gpu_seconds"] + spent.gpu_seconds,
             "warnings": [*job["warnings"], *result.warnings],
             "cache": cache,
+            "batch_mates": list(result.mates) or None,
         },
         cache=cache,
     )
@@ -183,7 +184,17 @@ def usage_of(lease: Row, job: Row, outcome: Outcome, spent: Spent, error_code: s
         "outcome": outcome,
         "error_code": error_code,
         "cache": job["cache"],
+        "batch_rows": spent.batch_rows,
+        "pictures": job["request"].get("n", 1) if outcome == "succeeded" else 0,
+        "wanted_at": wanted_at(job) if outcome == "succeeded" and job["cache"] != CacheOutcome.HIT else None,
     }
+
+
+def wanted_at(job: Row) -> datetime:
+    """From when on a client waits for a job: its submit, or the start that it was scheduled for."""
+    created_at: datetime = job["created_at"]
+    start_at = job["request"].get("start_at")
+    return max(created_at, datetime.fromisoformat(start_at)) if start_at else created_at
 
 
 async def _settled(rows: Rows, job: Row, ring: tuple[str, ...]) -> Settled:

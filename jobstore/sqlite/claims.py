@@ -8,7 +8,8 @@ from uuid import UUID
 
 import msgspec
 
-from jobstore.protocol import HeldLease, Lease, Pace, Worker
+from jobstore.operating.workers import WorkerReport
+from jobstore.protocol import Beat, HeldLease, Lease, Pace, Worker
 from jobstore.rules import reaper
 from jobstore.rules.fairness import MATES_BOUND_S, advanced
 from jobstore.rules.rows import Row
@@ -42,6 +43,9 @@ ON CONFLICT (model, width, height, device) DO UPDATE SET
 async def claim(rows: SqliteRows, worker: Worker, lanes: Sequence[str], prefer: str | None) -> Lease | None:
     """Take the next job under a fresh token."""
     await _see(rows.database, worker)
+    asked = await rows.database.one("SELECT drain_asked_at FROM worker WHERE id = :id", {"id": worker.id})
+    if asked is not None and asked["drain_asked_at"] is not None:
+        return None
     heads = [await rows.database.one(_HEAD, {"lane": lane, "now": now()}) for lane in sorted(set(lanes))]
     found = [head for head in heads if head is not None]
     if not found:
@@ -82,9 +86,12 @@ async def _see(database: Database, worker: Worker) -> None:
     await database.execute(_SEEN, values)
 
 
-async def beat(database: Database, worker: Worker, paces: Sequence[Pace]) -> tuple[HeldLease, ...]:
+async def beat(database: Database, worker: Worker, paces: Sequence[Pace], report: WorkerReport | None) -> Beat:
     """Note that the worker lives and what it measured, and read what it holds."""
     await _see(database, worker)
+    if report is not None:
+        told = {"id": worker.id, "report": msgspec.to_builtins(report)}
+        await database.execute("UPDATE worker SET report = :report WHERE id = :id", told)
     for lane in worker.lanes:
         await add_lane(database, lane)
     for pace in paces:
@@ -94,17 +101,23 @@ async def beat(database: Database, worker: Worker, paces: Sequence[Pace]) -> tup
         "WHERE worker_id = :id AND lease_token IS NOT NULL",
         {"id": worker.id},
     )
-    return tuple(HeldLease(**row) for row in held)
+    row = await database.one("SELECT drain_asked_at FROM worker WHERE id = :id", {"id": worker.id})
+    drain = row is not None and row["drain_asked_at"] is not None
+    return Beat(held=tuple(HeldLease(**row) for row in held), drain=drain)
 
 
 async def leave(database: Database, worker_id: UUID) -> None:
-    """Forget a worker."""
-    await database.execute("DELETE FROM worker WHERE id = :id", {"id": worker_id})
+    """Take a worker off the list."""
+    query = "UPDATE worker SET left_at = :now, lease_s = 0 WHERE id = :id"
+    await database.execute(query, {"id": worker_id, "now": now()})
 
 
 async def workers(database: Database, within_s: float) -> tuple[Worker, ...]:
     """Those seen within so many seconds, in the order in which they started."""
-    query = "SELECT id, host, pid, device, lanes, lease_s FROM worker WHERE seen_at >= :since ORDER BY started_at, id"
+    query = (
+        "SELECT id, host, pid, device, lanes, lease_s FROM worker "
+        "WHERE seen_at >= :since AND left_at IS NULL ORDER BY started_at, id"
+    )
     found = await database.every(query, {"since": now() - round(1e6 * within_s)})
     return tuple(Worker(**{**row, "lanes": tuple(row["lanes"])}) for row in found)
 

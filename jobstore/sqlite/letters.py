@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 import msgspec
 
 from jobstore.job import JobState
-from jobstore.protocol import RedriveFilter
-from jobstore.sqlite.database import Database
+from jobstore.operating.jobs import Counted, RedriveFilter
+from jobstore.sqlite.database import Database, now
 
 _LETTERS = """
 SELECT id FROM job WHERE state IN (:failed, :dead)
@@ -18,6 +19,12 @@ AND (:finished_after IS NULL OR finished_at > :finished_after)
 AND (:finished_before IS NULL OR finished_at < :finished_before)
 ORDER BY finished_at, seq LIMIT :limit
 """
+
+
+async def count(database: Database, where: RedriveFilter, most: int) -> Counted:
+    """How many failed and dead jobs the filter names, up to ``most``."""
+    found = len(await letters(database, where, most + 1))
+    return Counted(count=min(found, most), at_least=found > most, as_of=datetime.fromtimestamp(now() / 1e6, UTC))
 
 
 async def letters(database: Database, where: RedriveFilter, limit: int) -> list[UUID]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
 from uuid import UUID
+
+import msgspec
 
 from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
-from jobstore.protocol import JobFilter, JobPage
-from jobstore.rules.cursors import decoded, encoded
+from jobstore.operating.jobs import Counted, JobFilter, JobPage
+from jobstore.rules.cursors import encoded
 from jobstore.rules.rows import Row, to_job
 from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.finding import Search
 from jobstore.sqlite.rows import SqliteRows
 
 COUNTED = 1_000
@@ -22,10 +24,6 @@ SELECT count(*) AS jobs, coalesce(sum(expected_s), 0) AS seconds FROM (
     WHERE state = 'queued' AND leader_id IS NULL AND lane = :lane AND (rank_at, seq) < (:rank_at, :seq)
     LIMIT :counted
 )
-"""
-_LIST = """
-SELECT * FROM job WHERE (:state IS NULL OR state = :state) AND (:model IS NULL OR model = :model)
-AND (:key_id IS NULL OR key_id = :key_id) AND (:before IS NULL OR seq < :before) ORDER BY seq DESC LIMIT :limit
 """
 
 
@@ -64,14 +62,22 @@ async def told(rows: SqliteRows, row: Row) -> Job:
     return to_job(row, found.get(row["id"], ()), await standing(rows.database, row))
 
 
-async def list_jobs(rows: SqliteRows, where: JobFilter) -> JobPage:
+async def list_jobs(database: Database, where: JobFilter) -> JobPage:
     """One page, newest first."""
-    values: dict[str, Any] = {"state": where.state, "model": where.model, "key_id": where.key_id}
-    values |= {"before": decoded(where.cursor), "limit": where.limit + 1}
-    found = await rows.database.every(_LIST, values)
+    search = await Search.of(database, where)
+    found = await search.rows(database, where.limit + 1)
     more, found = len(found) > where.limit, found[: where.limit]
-    pictures = await rows.pictures_of([row["id"] for row in found])
+    last = None if more else await search.end(database)
+    end = found[-1]["seq"] if more else last
+    pictures = await SqliteRows(database).pictures_of([row["id"] for row in found])
     return JobPage(
         jobs=tuple(to_job(row, pictures.get(row["id"], ())) for row in found),
-        next_cursor=encoded(found[-1]["seq"]) if more else None,
+        next_cursor=None if end is None else encoded(end),
+        stopped_early=last is not None,
     )
+
+
+async def count_jobs(database: Database, where: JobFilter, most: int) -> Counted:
+    """How many jobs the filter names, up to ``most``."""
+    search = await Search.of(database, msgspec.structs.replace(where, cursor=None))
+    return await search.count(database, most)

@@ -9,14 +9,17 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import AuditNote
 from jobstore.job import CacheOutcome, JobRequest, JobState, NewJob, Picture
-from jobstore.protocol import RedriveFilter
+from jobstore.operating.jobs import JobFilter, RedriveFilter
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.fairness import expected_s
 from jobstore.rules.quotas import QuotaBooking
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
 from jobstore.sqlite import quotas, stuck, sweep
 from jobstore.sqlite.database import Database, micros, now
+from jobstore.sqlite.finding import find_ids
+from jobstore.sqlite.keys import write_note
 from jobstore.sqlite.letters import letters
 
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
@@ -178,6 +181,12 @@ class SqliteRows:
 
     async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
         return await letters(self.database, where, limit)
+
+    async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
+        return await find_ids(self.database, where, limit)
+
+    async def note(self, note: AuditNote) -> None:
+        await write_note(self.database, note)
 
     async def ring_again(self, after_s: float, limit: int) -> list[str]:
         return await sweep.ring_again(self.database, after_s, limit)

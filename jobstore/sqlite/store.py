@@ -11,18 +11,8 @@ from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
-from jobstore.protocol import (
-    Backlog,
-    CachedPictures,
-    HeldLease,
-    JobFilter,
-    JobPage,
-    Lane,
-    LaneCount,
-    Lease,
-    Pace,
-    Worker,
-)
+from jobstore.operating.workers import WorkerReport
+from jobstore.protocol import Backlog, Beat, CachedPictures, Lane, LaneCount, Lease, Pace, Worker
 from jobstore.quotas import Owner, Quota, QuotaStatus
 from jobstore.retention import Ages, Purged
 from jobstore.rules import requests
@@ -33,13 +23,15 @@ from jobstore.sqlite import claims, keys, lanes, listing, quotas, reads, retenti
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.keys import SqliteKeys
 from jobstore.sqlite.migrate import check_current, migrate
+from jobstore.sqlite.operators import SqliteOperators
+from jobstore.sqlite.reporting import SqliteReports
 from jobstore.sqlite.rows import SqliteRows, doom, forget_cached
 from jobstore.sqlite.webhooks import SqliteWebhooks
 
 T = TypeVar("T")
 
 
-class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
+class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteReports, SqliteWebhooks):
     """A JobStore in a file, for one machine. ``url`` is ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
 
     Several processes of the machine may open it; they write one after another.
@@ -99,9 +91,6 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
     async def get(self, job_id: UUID) -> Job:
         return await self._read(lambda d: listing.get(SqliteRows(d), job_id))
 
-    async def list_jobs(self, where: JobFilter) -> JobPage:
-        return await self._read(lambda d: listing.list_jobs(SqliteRows(d), where))
-
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._read(lambda d: reads.events(d, job_id, after))
 
@@ -123,8 +112,8 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteWebhooks):
     async def claim(self, worker: Worker, lanes: Sequence[str], prefer: str | None = None) -> Lease | None:
         return await self.in_transaction(lambda rows: claims.claim(rows, worker, lanes, prefer))
 
-    async def beat(self, worker: Worker, paces: Sequence[Pace] = ()) -> tuple[HeldLease, ...]:
-        return await self._write(lambda d: claims.beat(d, worker, paces))
+    async def beat(self, worker: Worker, paces: Sequence[Pace] = (), report: WorkerReport | None = None) -> Beat:
+        return await self._write(lambda d: claims.beat(d, worker, paces, report))
 
     async def leave(self, worker_id: UUID) -> None:
         await self._write(lambda d: claims.leave(d, worker_id))

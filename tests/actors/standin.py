@@ -21,6 +21,8 @@ class StandInEngine:
         self.handles: list[Handle] = []
         self.checkpoint: bytes | None = b"at the stop"
         self.healthy = self.alive = True
+        self.loaded: tuple[str, ...] = ()
+        self.busy_seconds = 0.0
 
     @property
     def engine(self) -> Engine:

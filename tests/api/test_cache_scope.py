@@ -16,7 +16,7 @@ from api.schemas import SubmitRequest
 from jobstore.ids import uuid7
 from jobstore.keys import ApiKey
 from jobstore.outputs import Outputs
-from jobstore.protocol import JobFilter
+from jobstore.operating.jobs import JobFilter
 from tests.api.site import SETTINGS, Driver, Site, with_jobs
 from tests.contract.keying import make_key
 

@@ -11,7 +11,8 @@ from jobstore.errors import IllegalTransitionError
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobState, Replay
 from jobstore.ledger import Balance
-from jobstore.protocol import JobFilter, JobStore, RedriveFilter
+from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.protocol import JobStore
 from jobstore.retention import Ages
 from tests.contract.making import NOTHING, PRICE, failed, new_job, new_worker, pictures, rendered, states_told, sweep
 
@@ -73,7 +74,7 @@ async def test_a_list_goes_over_all_newest_first(store: JobStore) -> None:
         cursor = None
         while True:
             page = await store.list_jobs(
-                JobFilter(state=where.state, model=where.model, key_id=KEY, limit=2, cursor=cursor)
+                JobFilter(states=where.states, model=where.model, key_id=KEY, limit=2, cursor=cursor)
             )
             seen += page.jobs
             cursor = page.next_cursor
@@ -82,7 +83,7 @@ async def test_a_list_goes_over_all_newest_first(store: JobStore) -> None:
 
     assert [job.id for job in await pages(JobFilter())] == everything
     assert [job.id for job in await pages(JobFilter(model="m"))] == everything[1:]
-    done = await pages(JobFilter(state=JobState.SUCCEEDED))
+    done = await pages(JobFilter(states=(JobState.SUCCEEDED,)))
     assert [job.id for job in done] == [hit, old[0]]
     assert [len(job.pictures) for job in done] == [1, 1]
     assert (await store.list_jobs(JobFilter(key_id=uuid7()))).jobs == ()

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from jobstore.audit import Actor, AuditFilter
+from jobstore.job import JobState
+from jobstore.operating.jobs import RedriveFilter
 from jobstore.protocol import JobStore
 from tests.contract.keying import TESTER
-from tests.contract.making import new_quota
+from tests.contract.making import failed, new_job, new_quota, new_worker
 
 NOBODY_CAN_WRITE = Actor(name="\ud800")
 """Half a character: no database takes it, so that the note fails after the act."""
@@ -23,11 +25,14 @@ async def _standing(store: JobStore) -> tuple[Any, ...]:
     """All that the acts below change."""
     quotas = sorted((status.quota.owner, status.quota.most) for status in await store.quotas())
     paused = [(lane.name, lane.paused_at is not None, lane.reason) for lane in await store.lanes()]
-    return quotas, paused, len((await store.list_audit()).entries)
+    letters = await store.redrive(RedriveFilter(), limit=0)
+    return quotas, paused, letters, len((await store.list_audit()).entries)
 
 
 async def _prepared(store: JobStore) -> None:
     await store.create_quota(new_quota(most=1))
+    await store.submit(new_job(max_attempts=1))
+    await failed(store, new_worker())
     await store.pause_lane("shut", "a driver")
 
 
@@ -51,6 +56,10 @@ async def _resume(store: JobStore, by: Actor) -> None:
     await store.resume_lane("shut", by)
 
 
+async def _redrive(store: JobStore, by: Actor) -> None:
+    await store.redrive(RedriveFilter(), by=by)
+
+
 @pytest.mark.parametrize(
     ("act", "action"),
     [
@@ -59,6 +68,7 @@ async def _resume(store: JobStore, by: Actor) -> None:
         (_delete, "quota.deleted"),
         (_pause, "lane.paused"),
         (_resume, "lane.resumed"),
+        (_redrive, "jobs.redriven"),
     ],
 )
 async def test_an_act_without_its_note_cannot_be(
@@ -67,9 +77,11 @@ async def test_an_act_without_its_note_cannot_be(
     """Where the note can't be written, nothing has happened; where it can, both have."""
     await _prepared(store)
     before = await _standing(store)
+    dead = len([job for job in (await store.counts()) if job.state is JobState.QUEUED])
     with pytest.raises(UnicodeEncodeError):
         await act(store, NOBODY_CAN_WRITE)
     assert await _standing(store) == before
+    assert len([job for job in (await store.counts()) if job.state is JobState.QUEUED]) == dead
     await act(store, TESTER)
     [entry] = (await store.list_audit(AuditFilter(action=action))).entries
     assert (entry.actor, entry.key_id) == (TESTER.name, TESTER.key_id)

@@ -140,7 +140,7 @@ async def test_when_a_running_leader_is_canceled_its_lease_goes_over(store: JobS
     lease = await claimed(store, worker)
     canceled = (await store.cancel(leader.id)).job
     assert (canceled.state, canceled.reserved, canceled.charged) == (JobState.CANCELED, NOTHING, NOTHING)
-    [held] = await store.beat(worker)
+    [held] = (await store.beat(worker)).held
     assert (held.token, held.job_id, held.cancel_requested) == (lease.token, heir.id, False)
     settled = await store.finish(lease.token, result(lease))
     assert settled is not None
@@ -156,7 +156,7 @@ async def test_a_lease_goes_over_to_one_that_wants_the_same_file_format(store: J
     png = await store.submit(new_job("f"))
     lease = await claimed(store, worker)
     await store.cancel(leader.id)
-    [held] = await store.beat(worker)
+    [held] = (await store.beat(worker)).held
     assert (held.token, held.job_id) == (lease.token, png.id)
     settled = await store.finish(lease.token, result(lease))
     assert settled is not None
@@ -172,7 +172,7 @@ async def test_a_render_that_nobody_wants_in_its_format_ends(store: JobStore) ->
     lease = await claimed(store, worker)
     settled = await store.cancel(leader.id)
     assert (settled.job.state, settled.ring) == (JobState.CANCELED, ("default",))
-    assert await store.beat(worker) == ()
+    assert (await store.beat(worker)).held == ()
     assert await store.finish(lease.token, result(lease)) is None
     assert (await store.get(jpegs[0].id)).attempts == 0
     assert (await rendered(store, worker)).id == jpegs[0].id
@@ -214,7 +214,7 @@ async def test_canceling_a_joined_job_leaves_the_render_alone(store: JobStore) -
     worker = new_worker()
     lease = await claimed(store, worker)
     assert (await store.cancel(two.id)).job.state is JobState.CANCELED
-    [held] = await store.beat(worker)
+    [held] = (await store.beat(worker)).held
     assert (held.job_id, held.cancel_requested) == (leader.id, False)
     settled = await store.finish(lease.token, result(lease))
     assert settled is not None

@@ -32,7 +32,7 @@ async def test_a_paused_lane_gives_out_no_job(stores: Stores) -> None:
     assert (waiting.state, waiting.queue_position) == (JobState.QUEUED, 1)
     assert await stores[1].claim(worker, ["default"]) is None
     assert await stores[1].claim(worker, ["default"], prefer="128") is None
-    assert [held.token for held in await stores[1].beat(worker)] == [lease.token]
+    assert [held.token for held in (await stores[1].beat(worker)).held] == [lease.token]
     settled = await stores[1].finish(lease.token, result(lease))
     assert settled is not None
     assert settled.job.state is JobState.SUCCEEDED
@@ -142,7 +142,7 @@ async def test_pauses_race_with_claims(stores: Stores) -> None:
     await stores[2].pause_lane("default")
     leases = [lease for lease in await asyncio.gather(*claims) if lease is not None]
     assert await stores[1].claim(worker, ["default"]) is None
-    assert {held.token for held in await stores[0].beat(worker)} == {lease.token for lease in leases}
+    assert {held.token for held in (await stores[0].beat(worker)).held} == {lease.token for lease in leases}
 
 
 async def test_a_lane_that_is_served_is_told_before_its_first_job(store: JobStore) -> None:

@@ -11,7 +11,8 @@ import pytest
 from jobstore.errors import IllegalTransitionError, JobNotFoundError
 from jobstore.job import CacheOutcome, JobError, JobState
 from jobstore.ledger import Spent
-from jobstore.protocol import JobFilter, JobStore
+from jobstore.operating.jobs import JobFilter
+from jobstore.protocol import JobStore
 from tests.contract.making import NOTHING, PRICE, claimed, new_job, new_worker, rendered, result, states_told, sweep
 
 RENDER_FAILED = JobError(code="render_failed", message="it broke")
@@ -128,7 +129,7 @@ async def test_an_old_token_changes_nothing(store: JobStore) -> None:
     assert await store.fail(old.token, RENDER_FAILED) is None
     assert await store.canceled(old.token) is None
     assert await store.release(old.token) is None
-    assert await store.beat(zombie) == ()
+    assert (await store.beat(zombie)).held == ()
     settled = await store.finish(new.token, result(new))
     assert settled is not None
     assert settled.job.pictures[0].key.startswith(f"jobs/{job.id}/{new.token}/")
@@ -243,12 +244,12 @@ async def test_a_running_job_is_canceled_by_its_worker(store: JobStore) -> None:
     lease = await claimed(store, worker)
     asked = (await store.cancel(job.id)).job
     assert (asked.state, asked.cancel_requested) == (JobState.RUNNING, True)
-    [held] = await store.beat(worker)
+    [held] = (await store.beat(worker)).held
     assert (held.token, held.job_id, held.cancel_requested) == (lease.token, job.id, True)
     settled = await store.canceled(lease.token, Spent(gpu_seconds=Decimal("0.25"), device="cpu"))
     assert settled is not None
     assert (settled.job.state, settled.job.charged, settled.job.reserved) == (JobState.CANCELED, NOTHING, NOTHING)
-    assert await store.beat(worker) == ()
+    assert (await store.beat(worker)).held == ()
 
 
 async def test_a_picture_that_is_done_wins_over_a_late_cancel(store: JobStore) -> None:
@@ -290,7 +291,7 @@ async def test_a_list_is_newest_first_in_pages(store: JobStore) -> None:
         if cursor is None:
             break
     assert seen == [job.id for job in reversed(jobs)]
-    even = await store.list_jobs(JobFilter(model="even", state=JobState.QUEUED))
+    even = await store.list_jobs(JobFilter(model="even", states=(JobState.QUEUED,)))
     assert [job.id for job in even.jobs] == [jobs[index].id for index in (6, 4, 2)]
     with pytest.raises(ValueError, match="cursor"):
         await store.list_jobs(JobFilter(cursor="made-up"))

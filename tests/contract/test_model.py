@@ -250,7 +250,7 @@ class Lives(Watched):
         held = self.plain.held(worker.id)
         for index, answer in enumerate(self.each(lambda store: store.beat(worker))):
             assert not isinstance(answer, str), answer
-            real = {(lease.token, lease.job_id, lease.cancel_requested) for lease in answer}
+            real = {(lease.token, lease.job_id, lease.cancel_requested) for lease in answer.held}
             assert real == {(self.tokens[token][index], job_id, cancel) for token, job_id, cancel in held}
 
     def _archive(self, _place: int) -> None:

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from jobstore.errors import QuotaExceededError
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobError, JobState
-from jobstore.protocol import JobFilter, JobStore, Lease
+from jobstore.operating.jobs import JobFilter
+from jobstore.protocol import JobStore, Lease
 from tests.contract.making import NOTHING, new_job, new_quota, new_worker, result, sweep
 
 ACTIONS = ("submit", "claim", "finish", "fail", "retry_later", "cancel", "confirm", "release", "die", "redrive")
@@ -99,7 +100,7 @@ class Lives:
 
     async def confirm(self) -> None:
         """The worker stops whatever it holds that is to be canceled."""
-        for held in await self.store.beat(self.worker):
+        for held in (await self.store.beat(self.worker)).held:
             if held.cancel_requested:
                 await self.store.canceled(held.token)
 

@@ -12,7 +12,8 @@ import pytest
 from jobstore.errors import QuotaExceededError, QuotaNotFoundError, QuotaTakenError
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobError, JobState, NewJob, Replay
-from jobstore.protocol import Finish, JobStore, RedriveFilter
+from jobstore.operating.jobs import RedriveFilter
+from jobstore.protocol import Finish, JobStore
 from jobstore.quotas import QuotaStatus
 from jobstore.retention import Ages
 from tests.contract.making import (
@@ -221,7 +222,7 @@ async def test_dead_letters_come_back_as_far_as_there_is_room(store: JobStore) -
     assert await standing(store) == [(Decimal("0.25"), NOTHING), (NOTHING, Decimal(4))]
     while await store.claim(worker, ["default"]):
         pass
-    for held in await store.beat(worker):
+    for held in (await store.beat(worker)).held:
         await store.fail(held.token, JobError(code="render_failed", message="x"))
     await store.retry(left.id)
     assert await standing(store) == [(DIME, NOTHING), (NOTHING, Decimal(4))]

@@ -63,7 +63,7 @@ async def test_a_beating_worker_keeps_its_lease(stores: Stores) -> None:
     kept, lost = await claimed(stores[0], lively), await claimed(stores[0], silent)
     rescued = 0
     while not rescued:
-        assert [held.token for held in await stores[0].beat(lively)] == [kept.token]
+        assert [held.token for held in (await stores[0].beat(lively)).held] == [kept.token]
         rescued = (await sweep(stores[1], lease_s=0.2)).rescued
     assert rescued == 1
     assert await stores[0].finish(lost.token, result(lost)) is None

@@ -12,7 +12,8 @@ import pytest
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobError, JobState
 from jobstore.ledger import Balance
-from jobstore.protocol import JobStore, RedriveFilter, Redriven
+from jobstore.operating.jobs import RedriveFilter, Redriven
+from jobstore.protocol import JobStore
 from tests.contract.making import (
     NOTHING,
     PRICE,

@@ -10,7 +10,8 @@ import pytest
 from jobstore.errors import ReplayGoneError, ReplayMismatchError
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobState, Replay
-from jobstore.protocol import JobFilter, JobStore
+from jobstore.operating.jobs import JobFilter
+from jobstore.protocol import JobStore
 from jobstore.retention import Ages
 from tests.contract.making import PRICE, REFUSED, new_job, new_worker, pictures, rendered
 

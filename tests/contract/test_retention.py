@@ -11,7 +11,8 @@ import pytest
 from jobstore.errors import JobNotFoundError
 from jobstore.ids import uuid7
 from jobstore.job import CacheMode, JobState
-from jobstore.protocol import JobFilter, JobStore
+from jobstore.operating.jobs import JobFilter
+from jobstore.protocol import JobStore
 from jobstore.retention import Ages, Purged
 from tests.contract.making import claimed, failed, new_job, new_worker, pictures, rendered
 

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, Job, JobError, Route
 from jobstore.ledger import Balance, Spent
+from jobstore.operating.jobs import JobFilter
 from jobstore.postgres.store import PostgresStore
-from jobstore.protocol import JobFilter, JobStore, Lease
+from jobstore.protocol import JobStore, Lease
 from tests.contract.making import NOTHING, new_job, new_worker, result, sweep
 
 THREADS = 32

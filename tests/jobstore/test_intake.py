@@ -17,7 +17,7 @@ from jobstore.ids import uuid7
 from jobstore.job import Job, JobError, JobState, NewJob, Replay
 from jobstore.postgres.store import PostgresStore
 from jobstore.postgres.submit import Accepted
-from jobstore.protocol import JobFilter
+from jobstore.operating.jobs import JobFilter
 from tests.contract.emptying import empty_postgres
 from tests.contract.making import new_job, new_quota, new_worker, result
 
@@ -54,7 +54,7 @@ async def test_many_submits_make_few_transactions(store: Watched) -> None:
     assert [job.id for job in submitted] == [new.id for new in jobs]
     assert sum(store.sizes) == 200
     assert len(store.sizes) <= 10
-    page = await store.list_jobs(JobFilter(state=JobState.QUEUED, limit=200))
+    page = await store.list_jobs(JobFilter(states=(JobState.QUEUED,), limit=200))
     assert {job.id for job in page.jobs} == {new.id for new in jobs}
     await store.submit(new_job())
     assert store.sizes[-1] == 1
@@ -89,7 +89,7 @@ async def test_one_that_can_t_be_written_spoils_no_other(store: Watched) -> None
     assert [isinstance(answer, psycopg.Error) for answer in answers] == [False, False, True, False, False, False]
     with pytest.raises(JobNotFoundError):
         await store.get(jobs[2].id)
-    assert len((await store.list_jobs(JobFilter(state=JobState.QUEUED))).jobs) == 5
+    assert len((await store.list_jobs(JobFilter(states=(JobState.QUEUED,)))).jobs) == 5
 
 
 async def test_one_key_many_times_in_one_transaction(store: Watched) -> None:
@@ -130,7 +130,7 @@ async def test_a_caller_that_goes_away_leaves_its_job(store: Watched, emptied_da
     await store.close()
     later = Watched(emptied_database)
     await later.open()
-    assert len((await later.list_jobs(JobFilter(state=JobState.QUEUED))).jobs) == 10
+    assert len((await later.list_jobs(JobFilter(states=(JobState.QUEUED,)))).jobs) == 10
     await later.close()
 
 

@@ -1,0 +1,52 @@
+"""The part of the store on PostgreSQL that is for operators."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from uuid import UUID
+
+from jobstore.audit import Actor
+from jobstore.operating.figures import Figures
+from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage, RedriveFilter
+from jobstore.operating.workers import WorkerStatus
+from jobstore.postgres import letters, listing, operating
+from jobstore.postgres.columns import Connection
+
+T = TypeVar("T")
+
+
+class PostgresOperators(ABC):
+    """``jobstore.operating.protocol`` says what each method promises."""
+
+    @abstractmethod
+    async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
+        """The result of ``work``; ``together`` makes its statements one transaction."""
+
+    async def list_jobs(self, where: JobFilter) -> JobPage:
+        return await self.on_connection(lambda c: listing.list_jobs(c, where))
+
+    async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
+        return await self.on_connection(lambda c: listing.count_jobs(c, where, most))
+
+    async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
+        return await self.on_connection(lambda c: letters.count(c, where, most))
+
+    async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:
+        return await self.on_connection(lambda c: operating.attempts(c, job_id))
+
+    async def worker_statuses(self) -> tuple[WorkerStatus, ...]:
+        return await self.on_connection(operating.statuses)
+
+    async def worker_status(self, worker_id: UUID) -> WorkerStatus:
+        return await self.on_connection(lambda c: operating.status(c, worker_id))
+
+    async def drain_worker(self, worker_id: UUID, by: Actor) -> WorkerStatus:
+        return await self.on_connection(lambda c: operating.drain(c, worker_id, by, asked=True), together=True)
+
+    async def resume_worker(self, worker_id: UUID, by: Actor) -> WorkerStatus:
+        return await self.on_connection(lambda c: operating.drain(c, worker_id, by, asked=False), together=True)
+
+    async def figures(self, zone: str) -> Figures:
+        return await self.on_connection(lambda c: operating.figures(c, zone))

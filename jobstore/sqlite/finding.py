@@ -1,0 +1,143 @@
+"""Finding jobs: newest first, along an index, and never more than a bounded number of them looked at."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from jobstore.operating.jobs import LOOKED_AT, Counted, JobFilter
+from jobstore.operating.searching import (
+    NEIGHBOURS,
+    is_running,
+    is_spoilt,
+    named_id,
+    newest_id,
+    oldest_id,
+)
+from jobstore.rules.cursors import decoded, encoded
+from jobstore.rules.rows import Row
+from jobstore.sqlite.database import Database, now
+
+_FIRST, _LAST = 0, 2**62
+_HOSTED = "SELECT id FROM worker WHERE host = :host"
+_CONDITIONS = {
+    "states": "state IN (SELECT value FROM json_each(:states))",
+    "model": "model = :model",
+    "lane": "lane = :lane",
+    "worker_id": (
+        "(worker_id = :worker_id OR EXISTS (SELECT 1 FROM usage WHERE job_id = seen.id"
+        " AND usage.worker_id = :worker_id))"
+    ),
+    "host": (
+        f"(worker_id IN ({_HOSTED}) OR EXISTS (SELECT 1 FROM usage WHERE job_id = seen.id"
+        f" AND usage.worker_id IN ({_HOSTED})))"
+    ),
+    "dimensions": (
+        "NOT EXISTS (SELECT 1 FROM json_each(:dimensions) AS asked WHERE asked.value IS NOT"
+        " (SELECT had.value FROM json_each(seen.dimensions) AS had WHERE had.key = asked.key))"
+    ),
+    "text": "instr(lower(request ->> '$.prompt'), lower(:text)) > 0",
+    "error_code": "error ->> '$.code' = :error_code",
+    "created_after": "created_at > :created_after",
+    "created_before": "created_at < :created_before",
+    "cancel_requested": "cancel_requested = :cancel_requested",
+}
+_RUNNING = """id IN (
+    SELECT id FROM job WHERE lease_token IS NOT NULL
+    UNION ALL
+    SELECT joined.id FROM job AS joined JOIN job AS leader ON leader.id = joined.leader_id
+    WHERE leader.lease_token IS NOT NULL
+)"""
+_BEFORE = f"""
+SELECT max(seq) + 1 AS seq FROM (SELECT seq FROM job WHERE id <= :id ORDER BY id DESC LIMIT {NEIGHBOURS}) AS last
+"""
+_SINCE = f"""
+SELECT min(seq) AS seq FROM (SELECT seq FROM job WHERE id >= :id ORDER BY id LIMIT {NEIGHBOURS}) AS first
+"""
+
+
+class Search:
+    """A filter as a query: ``await Search.of(…)``. Raises ValueError on a cursor that no page gave."""
+
+    def __init__(self, where: JobFilter, before: int, since: int) -> None:
+        self._arguments = _arguments(where) | {"before": before, "since": since, "looked_at": LOOKED_AT}
+        self._seen = _seen(where)
+        asked = [text for name, text in _CONDITIONS.items() if self._arguments.get(name) is not None]
+        self._conditions = " AND ".join(asked) or "true"
+
+    @classmethod
+    async def of(cls, database: Database, where: JobFilter) -> Search:
+        """The search for a filter; the times that it names are turned into a range of sequence numbers."""
+        before, since = decoded(where.cursor) or _LAST, _FIRST
+        if (newest := newest_id(where)) is not None:
+            before = min(before, await _seq(database, _BEFORE, newest, _FIRST))
+        if (oldest := oldest_id(where)) is not None:
+            since = await _seq(database, _SINCE, oldest, _LAST)
+        return cls(where, before, since)
+
+    async def rows(self, database: Database, limit: int) -> list[Row]:
+        """The first jobs, newest first."""
+        query = f"SELECT * FROM ({self._seen}) AS seen WHERE {self._conditions} ORDER BY seq DESC LIMIT :limit"
+        return await database.every(query, self._arguments | {"limit": limit})
+
+    async def count(self, database: Database, most: int) -> Counted:
+        """How many there are, up to ``most``."""
+        query = f"SELECT 1 FROM ({self._seen}) AS seen WHERE {self._conditions} LIMIT :limit"
+        found = len(await database.every(query, self._arguments | {"limit": most + 1}))
+        over = found > most or await self.end(database) is not None
+        return Counted(count=min(found, most), at_least=over, as_of=datetime.fromtimestamp(now() / 1e6, UTC))
+
+    async def end(self, database: Database) -> int | None:
+        """The sequence number of the last job looked at; None where no more are left to look at."""
+        query = f"SELECT seq FROM ({self._seen}) AS seen LIMIT 1 OFFSET :looked_at - 1"
+        found = await database.one(query, self._arguments)
+        return None if found is None else int(found["seq"])
+
+
+async def find_ids(database: Database, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
+    """The ids of the first jobs, newest first, and the cursor of what is left to look at."""
+    search = await Search.of(database, where)
+    found = await search.rows(database, limit + 1)
+    more, found = len(found) > limit, found[:limit]
+    end = found[-1]["seq"] if more else await search.end(database)
+    return [row["id"] for row in found], None if end is None else encoded(end)
+
+
+def _seen(where: JobFilter) -> str:
+    """The jobs that are looked at: a range of an index that is in their order."""
+    conditions = ["seq < :before AND seq >= :since"]
+    if named_id(where) is not None:
+        conditions.append("id = :id")
+    if where.key_id is not None:
+        conditions.append("key_id = :key_id")
+    if is_running(where):
+        conditions.append(_RUNNING)
+    if is_spoilt(where):
+        conditions.append("state IN ('failed', 'dead', 'canceled')")
+    return f"SELECT * FROM job WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT :looked_at"
+
+
+def _arguments(where: JobFilter) -> dict[str, Any]:
+    named = named_id(where)
+    return {
+        "id": named,
+        "key_id": where.key_id,
+        "states": json.dumps(where.states) if where.states else None,
+        "model": where.model,
+        "lane": where.lane,
+        "worker_id": where.worker_id,
+        "host": where.host,
+        "dimensions": where.dimensions or None,
+        "text": None if named else where.text,
+        "error_code": where.error_code,
+        "created_after": where.created_after,
+        "created_before": where.created_before,
+        "cancel_requested": where.cancel_requested,
+    }
+
+
+async def _seq(database: Database, query: str, job_id: UUID, otherwise: int) -> int:
+    found = await database.one(query, {"id": job_id})
+    return otherwise if found is None or found["seq"] is None else int(found["seq"])
