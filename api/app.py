@@ -37,7 +37,8 @@ from api.openai.linked import read_linked
 from api.openai.links import LinkSigner
 from api.openai.models import read_model
 from api.openapi import ApiDocument
-from api.pages import asset, documentation, openapi_document, playground
+from api.pages import asset, documentation, openapi_document
+from api.playground import PLAYGROUND_ROUTES
 from api.prices import price_job
 from api.problems import EXCEPTION_HANDLERS
 from api.quota_problems import QUOTA_HANDLERS
@@ -88,7 +89,7 @@ def create_app(
     return Application(
         route_handlers=[
             *_described(settings),
-            playground,
+            *PLAYGROUND_ROUTES,
             asset,
             documentation,
             openapi_document,

@@ -1,4 +1,4 @@
-"""The pages for people: playground and documentation, served without anything from elsewhere."""
+"""The documentation for people, served without anything from elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from api.auth import needs_admin
 from api.openapi import ApiDocument
 from api.problems import ProblemError
 
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _TYPES = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-_ASSETS = frozenset({"playground.js", "docs.js", "style.css", "icon.svg"})
+_ASSETS = frozenset({"docs.js", "style.css", "icon.svg"})
 
 
 def _read(name: str) -> bytes:
@@ -26,14 +26,8 @@ def _read(name: str) -> bytes:
 
 
 def _page(content: bytes, media_type: str) -> Response[bytes]:
-    headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache"}
+    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
     return Response(content, media_type=f"{media_type}; charset=utf-8", headers=headers)
-
-
-@get("/", include_in_schema=False)
-async def playground() -> Response[bytes]:
-    """A prompt box, live steps and the picture."""
-    return _page(_read("index.html"), "text/html")
 
 
 @get("/static/{name:str}", include_in_schema=False)

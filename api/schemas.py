@@ -217,7 +217,10 @@ class LaneList(Struct, frozen=True, kw_only=True):
 class ModelView(Struct, frozen=True, kw_only=True):
     """A model in OpenAI's form, and what a form for it needs to know. ``created`` is 0: it isn't known.
 
-    ``aliases`` are other names that it may be asked for by.
+    ``aliases`` are other names that it may be asked for by. Where ``sizes`` is empty, any size will do whose sides are
+    multiples of ``size_multiple`` from ``min_side`` to ``max_side``. ``default_guidance`` is null where the pipeline
+    decides. ``adapter_weights`` are what the adapters get where a request says nothing else. ``takes_images`` tells
+    whether a render may begin from a picture.
     """
 
     id: str
@@ -227,9 +230,15 @@ class ModelView(Struct, frozen=True, kw_only=True):
     owned_by: str = "safelight"
     sizes: tuple[str, ...]
     default_size: str
+    min_side: int
+    max_side: int
+    size_multiple: int
     default_steps: int
+    default_guidance: float | None
     negative_prompt: bool
+    takes_images: bool
     adapters: tuple[str, ...]
+    adapter_weights: dict[str, float]
     default: bool
     pricing: PricingView
 

@@ -71,7 +71,7 @@ def test_the_api_loads_no_torch() -> None:
 
 def test_pages_load_nothing_from_elsewhere(http: httpx.Client) -> None:
     """Every address in them is our own, and the policy says so to the browser."""
-    for path in ("/", "/docs", "/static/playground.js", "/static/docs.js", "/static/style.css", "/static/icon.svg"):
+    for path in ("/", "/docs", "/static/docs.js", "/static/style.css", "/static/icon.svg"):
         response = http.get(path)
         assert response.status_code == 200
         assert "default-src 'none'" in response.headers["content-security-policy"]

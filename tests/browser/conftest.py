@@ -67,6 +67,15 @@ def new_page(browser: Browser, site: Site) -> Iterator[Callable[[], Page]]:
 
 
 @pytest.fixture
+def quiet_page(browser: Browser) -> Iterator[Page]:
+    """A fresh page that may complain: the browser itself does so of every answer that is an error."""
+    context = browser.new_context(viewport=DESK)
+    context.set_default_timeout(LIMIT_MS)
+    yield context.new_page()
+    context.close()
+
+
+@pytest.fixture
 def shots(request: pytest.FixtureRequest) -> Path:
     """The folder for this test's screenshots: ``artifacts/browser/`` holds those of the last run."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{request.node.path.stem}-{request.node.name}")

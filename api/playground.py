@@ -1,0 +1,62 @@
+"""The playground: one page, and the modules that it is made of."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+from litestar import Request, Response, get
+from litestar.params import FromPath
+
+from api.assets import Asset, answer, asset_url
+from api.pages import POLICY
+from api.problems import ProblemError
+
+_PATH = "/playground"
+
+
+@get("/", include_in_schema=False)
+async def playground() -> Response[str]:
+    """A prompt box, a card for each job, and the pictures."""
+    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
+    return Response(_page(), media_type="text/html; charset=utf-8", headers=headers)
+
+
+@get(f"{_PATH}/{{digest:str}}/{{name:str}}", include_in_schema=False)
+async def playground_asset(
+    digest: FromPath[str], name: FromPath[str], request: Request[Any, Any, Any]
+) -> Response[bytes]:
+    """One of the page's modules, or its style."""
+    found = _assets().get(name)
+    if found is None:
+        raise ProblemError(404, "not_found", "nothing is served under this path")
+    return answer(found, request, kept=digest == _digest())
+
+
+@lru_cache(maxsize=1)
+def _assets() -> dict[str, Asset]:
+    folder = files("dashboards").joinpath("web", "playground")
+    named = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith((".js", ".css")))
+    return {name: Asset(name, file.read_bytes()) for name, file in named}
+
+
+@lru_cache(maxsize=1)
+def _digest() -> str:
+    """That of all modules together: they name each other by plain relative addresses."""
+    return hashlib.sha256("".join(asset.digest for asset in _assets().values()).encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def _page() -> str:
+    here = f"{_PATH}/{_digest()}"
+    modules = (name for name in _assets() if name.endswith(".js") and name != "main.js")
+    preloads = "\n".join(f'<link rel="modulepreload" href="{here}/{name}">' for name in modules)
+    page = files("dashboards").joinpath("web", "index.html").read_text("utf-8")
+    shared = {"base": asset_url("base.css"), "icon": asset_url("icon.svg")}
+    return Template(page).substitute(shared, playground=here, preloads=preloads)
+
+
+PLAYGROUND_ROUTES = (playground, playground_asset)

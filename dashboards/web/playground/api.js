@@ -1,0 +1,66 @@
+// Talks to the API: every call with the key, every error with the field that caused it.
+import { forget, recall, remember } from "./stored.js";
+
+const RETRIES = 2;
+
+export class Problem extends Error {
+  constructor(status, { detail, field, error } = {}) {
+    super(detail ?? `the server answered ${status}`);
+    this.status = status;
+    this.field = field;
+    this.code = error?.code;
+  }
+}
+
+export const key = {
+  get secret() {
+    return recall("key", "sessionStorage") ?? recall("key") ?? "";
+  },
+  save(secret, forGood) {
+    forget("key");
+    if (secret) remember("key", secret, forGood ? "localStorage" : "sessionStorage");
+  },
+  forget: () => forget("key"),
+};
+
+export async function call(path, { method = "GET", body, signal, headers = {} } = {}) {
+  const sent = { ...headers };
+  const secret = key.secret;
+  if (secret) sent.Authorization = `Bearer ${secret}`;
+  if (body !== undefined) sent["Content-Type"] = "application/json";
+  const response = await fetch(path, { method, signal, headers: sent, body: body && JSON.stringify(body) });
+  if (response.ok) return response;
+  if (response.status === 401) window.dispatchEvent(new CustomEvent("key-wanted", { detail: Boolean(secret) }));
+  throw new Problem(response.status, await response.json().catch(() => ({})));
+}
+
+export const read = async (path, options) => (await call(path, options)).json();
+
+// A submit may be sent again under its Idempotency-Key: where the network broke, nothing is rendered twice.
+export async function submit(body) {
+  const headers = { "Idempotency-Key": newId() };
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      return await read("/v1/jobs", { method: "POST", body, headers });
+    } catch (error) {
+      if (error instanceof Problem || attempt >= RETRIES) throw error;
+      await new Promise((resume) => setTimeout(resume, 500 * (attempt + 1)));
+    }
+  }
+}
+
+// crypto.randomUUID wants a secure context; a page over plain HTTP is none.
+const newId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export function plainly(error) {
+  if (error instanceof Problem) {
+    if (error.status === 401) return "This server wants an API key, and the one in use doesn't count. Enter one at the top.";
+    return sentence(error.message);
+  }
+  return "The server can't be reached. Is it running? This page tries again by itself.";
+}
+
+export const sentence = (text) => {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+};
