@@ -1,0 +1,1 @@
+"""How Safelight is deployed: compose.yaml, the images, Kubernetes' manifests."""
