@@ -17,7 +17,7 @@ from jobstore.webhooks.schedule import pause_s, wish_of
 from jobstore.webhooks.signing import headers_of
 from safelight import __version__
 from safelight.config import WebhookSettings
-from safelight.telemetry import get_logger
+from safelight.telemetry import get_logger, traces
 from safelight.telemetry.metrics import (
     WEBHOOK_DELIVERIES,
     WEBHOOK_OLDEST_SECONDS,
@@ -25,6 +25,7 @@ from safelight.telemetry.metrics import (
     WEBHOOKS_PENDING,
 )
 from safelight.telemetry.throttle import Throttle
+from safelight.telemetry.traces import Attributes, Span
 
 _log = get_logger(__name__)
 
@@ -143,6 +144,13 @@ class Courier:
         if due.url is None or (due.payload is None and due.job is None and due.type != EventType.TEST):
             return Tried(delivered=False, error=GONE)
         payload = due.payload or payload_of(due, self._settings.base_url)
+        parent = None if due.job is None else due.job.traceparent
+        with traces.span("deliver webhook", kind="client", parent=parent, attributes=_attributes(due)) as span:
+            tried = await self._sent(due, due.url, payload, span)
+            span.set({"http.response.status_code": tried.status, "safelight.outcome": _outcome(tried)})
+        return tried
+
+    async def _sent(self, due: Due, url: str, payload: str, span: Span) -> Tried:
         body = payload.encode()
         headers = {
             "Content-Type": "application/json",
@@ -153,13 +161,18 @@ class Courier:
             self._sender = Sender(self._settings)
         try:
             with WEBHOOK_SECONDS.time():
-                answer = await self._sender.post(due.url, headers, body)
+                answer = await self._sender.post(url, headers, body)
         except NotTriedError as error:
+            span.fail("not_tried")
             pause = _SOON_S * random.uniform(1.0, 1.5)  # noqa: S311 - no secret
             return Tried(delivered=False, payload=payload, error=str(error), retry_in_s=pause, counted=False)
         except SendError as error:
+            span.fail("no_answer")
             return Tried(delivered=False, payload=payload, error=str(error), retry_in_s=pause_s(due.tries))
-        return _answered(due, payload, answer)
+        tried = _answered(due, payload, answer)
+        if not tried.delivered:
+            span.fail(str(answer.status))
+        return tried
 
     async def _count(self) -> None:
         if time.monotonic() - self._counted_at < _COUNT_EVERY_S:
@@ -186,8 +199,23 @@ def _answered(due: Due, payload: str, answer: Answer) -> Tried:
     )
 
 
+def _outcome(tried: Tried) -> str:
+    return "delivered" if tried.delivered else "failed" if tried.retry_in_s is None else "retried"
+
+
+def _attributes(due: Due) -> Attributes:
+    """What tells a delivery's span from others. Its URL, which may hold a secret, is never told: its origin is."""
+    return {
+        "safelight.job.id": None if due.job_id is None else str(due.job_id),
+        "safelight.delivery.id": str(due.id),
+        "safelight.delivery.attempt": due.attempt,
+        "safelight.webhook.type": due.type,
+        "safelight.webhook.origin": due.origin,
+    }
+
+
 def _note(due: Due, tried: Tried) -> None:
-    outcome = "delivered" if tried.delivered else "failed" if tried.retry_in_s is None else "retried"
+    outcome = _outcome(tried)
     WEBHOOK_DELIVERIES.labels(outcome).inc()
     _log.info(
         "webhook tried",
