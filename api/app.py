@@ -19,13 +19,14 @@ from api.assets import read_asset
 from api.audit import list_audit
 from api.auth import needs_key
 from api.backpressure import Backpressure
+from api.costs import COST_ROUTES
 from api.deliveries import DELIVERY_ROUTES
 from api.events import watch_job
 from api.frame import Application
 from api.gauges import StoreGauges
 from api.health import healthz, livez, metrics, readyz
 from api.images import read_image
-from api.jobs import cancel_job, list_jobs, list_models, read_job, redrive_jobs, retry_job, submit_job
+from api.jobs import cancel_job, list_models, read_job, retry_job, submit_job
 from api.keyring import KeyRing, require_keys, warn_without_pepper
 from api.keys import change_key, create_key, list_keys, read_key, revoke_key, rotate_key
 from api.lanes import list_lanes, pause_lane, resume_lane
@@ -37,6 +38,7 @@ from api.openai.linked import read_linked
 from api.openai.links import LinkSigner
 from api.openai.models import read_model
 from api.openapi import ApiDocument
+from api.operating.routes import OPERATING_ROUTES
 from api.pages import asset, documentation, openapi_document
 from api.playground import PLAYGROUND_ROUTES
 from api.prices import price_job
@@ -119,12 +121,12 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
         guards=[needs_key],
         security=[{"key": []}, {}],
         route_handlers=[
-            submit_job, read_job, list_jobs, cancel_job, retry_job, redrive_jobs, watch_job, watch_jobs, read_image,
+            submit_job, read_job, cancel_job, retry_job, watch_job, watch_jobs, read_image,
             list_models, list_lanes, pause_lane, resume_lane, price_job,
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
             generate_images, poll_images, generate_later, poll_later, read_model, uploads,
-            *WEBHOOK_ROUTES, *DELIVERY_ROUTES,
+            *WEBHOOK_ROUTES, *DELIVERY_ROUTES, *COST_ROUTES, *OPERATING_ROUTES,
         ],
     )  # fmt: skip
     return [v1, read_linked, livez, readyz, healthz, metrics]

@@ -25,6 +25,7 @@ from jobstore.keys import ApiKey, Scope
 __all__ = [
     "ADMIN",
     "ANY_KEY",
+    "OBSERVE",
     "READ",
     "SUBMIT",
     "Connection",
@@ -44,6 +45,7 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 SUBMIT = {"scope": Scope.SUBMIT}
 READ = {"scope": Scope.READ}
+OBSERVE = {"scope": Scope.OBSERVE}
 ADMIN = {"scope": Scope.ADMIN}
 ANY_KEY = {"scope": None}
 """For what a key of whatever scopes may do."""

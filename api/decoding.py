@@ -11,6 +11,7 @@ from litestar.typing import FieldDefinition
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.openai.schemas import PriceRequest
+from api.operating.schemas import CancelRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
@@ -58,6 +59,12 @@ class RedriveBody(_StrictBody[RedriveRequest]):
     """The filter of a redrive."""
 
     struct = RedriveRequest
+
+
+class CancelBody(_StrictBody[CancelRequest]):
+    """The filter of a cancel."""
+
+    struct = CancelRequest
 
 
 class KeyBody(_StrictBody[KeyRequest]):

@@ -18,6 +18,7 @@ from litestar.types import ControllerRouterHandler
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.openai.schemas import EditRequest, GenerationRequest, PriceRequest
+from api.operating.schemas import CancelRequest
 from api.problems import MEDIA_TYPE, Problem
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
@@ -91,6 +92,7 @@ class ApiDocument:
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))
         document["components"]["schemas"].update(_exact(EndpointRequest, EndpointPatch))
+        document["components"]["schemas"].update(_exact(CancelRequest))
         return document
 
 

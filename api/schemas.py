@@ -153,17 +153,22 @@ class JobView(Struct, frozen=True, kw_only=True):
 
 
 class JobList(Struct, frozen=True, kw_only=True):
-    """Jobs, newest first. ``next_cursor`` asks for the next page; null on the last."""
+    """Jobs, newest first. ``next_cursor`` asks for the next page; null on the last.
+
+    ``stopped_early`` says that the search had looked at as many jobs as it may before the page was full.
+    """
 
     object: Literal["list"] = "list"
     data: tuple[JobView, ...]
     next_cursor: str | None
+    stopped_early: bool
 
 
 class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which dead letters to queue anew: failed or dead jobs for which everything named holds, first ended first.
 
-    ``finished_after`` and ``finished_before`` are RFC 3339 with a time zone. ``limit`` bounds how many.
+    ``finished_after`` and ``finished_before`` are RFC 3339 with a time zone. ``limit`` bounds how many. ``dry_run``
+    counts and changes nothing; with ``expected``, nothing is queued where the filter names more jobs than that.
     """
 
     states: Annotated[tuple[Literal["dead", "failed"], ...], Meta(min_length=1)] = ("dead", "failed")
@@ -173,13 +178,22 @@ class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     finished_after: Annotated[datetime, Meta(tz=True)] | None = None
     finished_before: Annotated[datetime, Meta(tz=True)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    dry_run: bool = False
+    expected: Annotated[int, Meta(ge=0, le=10_000)] | None = None
 
 
 class Redriven(Struct, frozen=True, kw_only=True):
-    """The jobs that were queued anew."""
+    """The jobs that were queued anew, or with ``dry_run`` would be: then ``count`` is that of the filter.
 
+    ``at_least`` says that counting stopped before the end, ``more`` that the filter names more than this call did.
+    """
+
+    dry_run: bool
     count: int
+    at_least: bool
+    as_of: datetime | None
     job_ids: tuple[UUID, ...]
+    more: bool
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

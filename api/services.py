@@ -12,6 +12,7 @@ from api.live import LiveProgress
 from api.minutes import MinuteLimit
 from api.openai.links import LinkSigner
 from api.openai.pixels import PixelWork
+from api.operating.recent import Recent
 from api.sharing import SharedReads
 from api.tail import Tail
 from jobstore.live import Bell
@@ -19,7 +20,8 @@ from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from safelight.config import Settings
 
-_SIGN_INS_A_MINUTE = 10  # of an address, right or wrong
+_SIGN_INS_A_MINUTE = 20  # of an address, right or wrong
+_OVERVIEW_S = 2.0  # how old an overview may be
 _MESSAGES_A_MINUTE = 30  # tests and redeliveries of webhooks that a key asks a process for
 
 
@@ -41,6 +43,7 @@ class Services:
     heartbeat_s: float = 15.0
     shared: SharedReads = field(default_factory=SharedReads)
     messages: MinuteLimit = field(default_factory=lambda: MinuteLimit(_MESSAGES_A_MINUTE))
+    overviews: Recent = field(default_factory=lambda: Recent(_OVERVIEW_S))
     sign_ins: MinuteLimit = field(default_factory=lambda: MinuteLimit(_SIGN_INS_A_MINUTE))
 
     def ring(self, lanes: Iterable[str]) -> None:

@@ -52,12 +52,13 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     dry_run: bool = False
     expected: Expected | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
+    cursor: Annotated[str, Meta(pattern=r"^[!-~]{1,500}$")] | None = None
 
 
 class JobsCanceled(Struct, frozen=True, kw_only=True):
     """What was canceled, or with ``dry_run`` would be: then ``count`` is that of the filter, and no ids are told.
 
-    ``more`` says that the filter names more than this call did: ask again.
+    ``next_cursor`` goes on with what this call left out: send the same again with it as ``cursor``.
     """
 
     object: Literal["jobs.canceled"] = "jobs.canceled"
@@ -66,7 +67,7 @@ class JobsCanceled(Struct, frozen=True, kw_only=True):
     at_least: bool
     as_of: datetime | None
     job_ids: tuple[UUID, ...]
-    more: bool
+    next_cursor: str | None
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):
