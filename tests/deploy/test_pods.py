@@ -5,10 +5,13 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
+import kubernetes_validate
+import msgspec
 import pytest
 
 from safelight.config import ServerSettings
 from tests.deploy.files import KUBERNETES, of_kind
+from tests.deploy.running import check_command
 
 WORKLOADS = of_kind("Deployment", "Job")
 SETTINGS = tomllib.loads((KUBERNETES / "base/safelight.toml").read_text())
@@ -92,3 +95,14 @@ def test_the_ingress_passes_events_on_at_once() -> None:
     assert said["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
     assert said["nginx.org/proxy-buffering"] == "False"
     assert int(said["nginx.ingress.kubernetes.io/proxy-body-size"].rstrip("m")) * 10**6 >= 32_000_000
+
+
+def test_the_pod_for_the_first_key_is_one() -> None:
+    """It meets the standard of the namespace, and runs a command that there is."""
+    spec = msgspec.json.decode((KUBERNETES / "first-key.json").read_bytes())["spec"]
+    pod_of_it = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "keys"}, "spec": spec}
+    kubernetes_validate.validate(pod_of_it, "1.37", strict=True)
+    (container,) = spec["containers"]
+    check_command(container["args"])
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
