@@ -1,4 +1,5 @@
 """What a submit is answered that a quota has no room for: which quota, what is left of it, and when there is room.
+And how quotas stand, in headers.
 
 The headers RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers (structured fields of
 RFC 9651).
@@ -7,6 +8,7 @@ RFC 9651).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_DOWN, Decimal
 from typing import Any
@@ -23,12 +25,13 @@ from safelight.telemetry.metrics import SUBMITS_REFUSED
 _LONGEST_RETRY_AFTER_S = 120  # SDKs that are told a longer time don't wait so long
 _JOB_ENDS_S = 2  # nobody knows when the next job ends; renders take seconds
 _MICRO = 1_000_000
+_MOST_TOLD = 8  # quotas in one answer: proxies take a few kilobytes of headers
 
 
 def refusal(error: QuotaExceededError, now: datetime) -> ProblemError:
     """The answer: 402 where money is short, 429 where time or the end of a job helps."""
     quota = error.status.quota
-    wait_s = None if error.room_at is None else max(1, math.ceil((error.room_at - now).total_seconds()))
+    wait_s = _until(error.room_at, now)
     if quota.kind is QuotaKind.SPEND:
         status, code, detail, headers = 402, "budget_exceeded", _no_money(error), {"x-should-retry": "false"}
     elif quota.kind is QuotaKind.CONCURRENCY:
@@ -43,6 +46,26 @@ def refusal(error: QuotaExceededError, now: datetime) -> ProblemError:
 
 def rate_limit_headers(status: QuotaStatus, wait_s: int | None, now: datetime) -> dict[str, str]:
     """A quota's policy and what is left of it. Money is counted in millionths: the fields hold integers alone."""
+    policy, left = _told(status, wait_s, now)
+    return {"RateLimit-Policy": policy, "RateLimit": left}
+
+
+def standing_headers(statuses: Sequence[QuotaStatus], now: datetime) -> dict[str, str]:
+    """The same of several quotas as they stand, those of which the least share is left first, up to eight.
+
+    Here ``t`` is the time to the window's end. No quotas, no headers.
+    """
+    scarce = sorted(statuses, key=lambda status: status.left / status.quota.most if status.quota.most else Decimal(0))
+    told = [_told(status, _until(status.ends_at, now), now) for status in scarce[:_MOST_TOLD]]
+    if not told:
+        return {}
+    return {
+        "RateLimit-Policy": ", ".join(policy for policy, _ in told),
+        "RateLimit": ", ".join(left for _, left in told),
+    }
+
+
+def _told(status: QuotaStatus, wait_s: int | None, now: datetime) -> tuple[str, str]:
     quota = status.quota
     name = "-".join([quota.owner_kind, quota.kind, quota.period, *(["rolling"] if quota.rolling else [])])
     scale = _MICRO if quota.kind is QuotaKind.SPEND else 1
@@ -53,8 +76,11 @@ def rate_limit_headers(status: QuotaStatus, wait_s: int | None, now: datetime) -
     length = window_length(quota, now)
     if length is not None:
         policy += f";w={math.ceil(length.total_seconds())}"
-    left = f'"{name}";r={_whole(status.left * scale)}' + ("" if wait_s is None else f";t={wait_s}")
-    return {"RateLimit-Policy": policy, "RateLimit": left}
+    return policy, f'"{name}";r={_whole(status.left * scale)}' + ("" if wait_s is None else f";t={wait_s}")
+
+
+def _until(at: datetime | None, now: datetime) -> int | None:
+    return None if at is None else max(1, math.ceil((at - now).total_seconds()))
 
 
 def _come_again(wait_s: int | None) -> dict[str, str]:

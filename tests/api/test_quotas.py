@@ -307,3 +307,22 @@ def test_openai_s_client_asks_once(site: Site, door: Door, fields: dict[str, Any
     assert error.value.body["code"] in ("budget_exceeded", "rate_limited")
     assert refused(limit) == before + 1
     assert door.ask("GET", "/v1/jobs").json()["data"] == []
+
+
+def test_a_key_is_told_how_its_quotas_stand_in_headers(door: Door) -> None:
+    """Those first of which the least is left; nothing where nothing is limited, and no more than proxies carry."""
+    assert "ratelimit" not in door.ask("GET", "/v1/me", "ann").headers
+    door.limit(kind="requests", limit=4, period="1d", owner={"team": "ads"})
+    door.limit(kind="spend", limit="0.10", period="total", owner={"customer": "acme"})
+    assert door.submit("ann").status_code == 202
+    headers = door.ask("GET", "/v1/me", "ann").headers
+    assert headers["ratelimit-policy"] == (
+        '"team-requests-1d";q=4;w=86400, "customer-spend-total";q=100000;qu="micro-usd"'
+    )
+    requests, spend = headers["ratelimit"].split(", ")
+    assert spend == '"customer-spend-total";r=90000'
+    assert requests.startswith('"team-requests-1d";r=3;t=')
+    assert 1 <= int(requests.rpartition("=")[2]) <= 86_400
+    for hours in (1, 2, 3, 4, 6, 8, 12):
+        door.limit(kind="requests", limit=1000, period=f"{hours}h", owner={"team": "ads"})
+    assert door.ask("GET", "/v1/me", "ann").headers["ratelimit"].count(";r=") == 8
