@@ -65,12 +65,13 @@ def test_each_key_sees_its_own(site: Site, quiet_page: Page, secrets: dict[str, 
     job_of(site, secrets["ann"], "of ann")
     job_of(site, secrets["bob"], "of bob")
     page.goto(site.url)
+    expect(page.locator("#key")).to_be_focused()
     for name, other in (("ann", "bob"), ("bob", "ann")):
-        if page.locator("#key-panel").is_hidden():
-            page.click("#key-button")
         enter(page, secrets[name])
-        expect(cards(page)).to_have_count(1)
         expect(newest(page)).to_contain_text(f"of {name}")
+        expect(cards(page)).to_have_count(1)
+        expect(page.locator("#key-panel")).to_be_hidden()
+        page.click("#key-button")
         expect(page.get_by_text(f"of {other}", exact=True)).to_have_count(0)
 
 

@@ -22,7 +22,8 @@ from tests.browser.looking import assert_accessible, shoot
 WORDS = """a red circle,
 left of "something": blue é
 Negative prompt: blur, noise
-Steps: 11, CFG scale: 2.5, Adapters: ink=0.5, Seed: 9007199254740991, Size: 64x64, Model: scenes, Version: safelight 1"""
+Steps: 11, CFG scale: 2.5, Adapters: ink=0.5, Seed: 9007199254740991, Size: 64x64, Model: scenes, Version: 1"""
+BY = "\N{MULTIPLICATION SIGN}"
 
 
 def last_request(site: Site) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def picture(kind: PictureFormat, words: str | None) -> FilePayload:
 def test_the_form_adapts_to_the_model(site: Site, page: Page) -> None:
     """Sizes, usual steps and guidance, adapters, a negative prompt where the model takes one; the price of it all."""
     open_playground(page, site)
-    expect(page.locator("#size option")).to_have_text(["128 × 128 square", "64 × 64 square"])
+    expect(page.locator("#size option")).to_have_text([f"128 {BY} 128 square", f"64 {BY} 64 square"])
     expect(page.locator("#price")).to_have_text("0.01 USD")
     page.fill("#n", "3")
     expect(page.locator("#price")).to_have_text("0.03 USD")
@@ -52,10 +53,10 @@ def test_the_form_adapts_to_the_model(site: Site, page: Page) -> None:
     expect(page.locator("#negative_prompt")).to_be_visible()
     expect(page.locator("#adapters-field")).to_be_hidden()
     expect(page.locator("#guidance")).to_have_attribute("placeholder", "5")
-    expect(page.locator("#size option").first).to_have_text("1024 × 1024 square")
+    expect(page.locator("#size option").first).to_have_text(f"1024 {BY} 1024 square")
     expect(page.locator("#size-hint")).to_have_text("Multiples of 8, from 256 to 2048")
     page.select_option("#size", "own")
-    page.fill("#size-own", "512 × 768")
+    page.fill("#size-own", f"512 {BY} 768")
     page.fill("#negative_prompt", "blur")
     render(page, "a boat")
     asked = last_request(site)
@@ -97,9 +98,9 @@ def test_every_setting_is_sent(site: Site, page: Page) -> None:
     [
         ("prompt", " ", "must not be empty"),
         ("seed", "-7", "0 to"),
-        ("n", "40", "1 to 10"),
-        ("steps", "5000", "1 to 1000"),
-        ("guidance", "101", "0 to 100"),
+        ("n", "40", "Pictures must be at most 10"),
+        ("steps", "5000", "Steps must be at most 1000"),
+        ("guidance", "101", "Guidance must be at most 100"),
     ],
 )
 def test_an_error_stands_beside_its_field(

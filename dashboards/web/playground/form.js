@@ -6,6 +6,7 @@ import { sentence } from "./api.js";
 const FIELDS = ["prompt", "negative_prompt", "model", "size", "size-own", "n", "steps", "guidance", "seed", "format"];
 const SHAPES = [[1, 1, "square"], [2, 3, "portrait"], [3, 2, "landscape"], [9, 16, "tall"], [16, 9, "wide"]];
 const OWN = "own";
+const CALLED = { n: "pictures", negative_prompt: "what it should not show" }; // where the label says something else
 
 export class Form {
   #models = [];
@@ -94,7 +95,7 @@ export class Form {
       at("form-error").hidden = false;
       return;
     }
-    place.textContent = sentence(message);
+    place.textContent = sentence(message.replace(new RegExp(`^${field}\\b`), CALLED[field] ?? field));
     place.hidden = false;
     input.setAttribute("aria-invalid", "true");
     const folded = input.closest("details");

@@ -41,6 +41,7 @@ async function begin(me) {
   forgetPictures();
   banner(null);
   if (!me) return openShared();
+  gallery.owner = me.scopes.includes("admin") ? me.id : null;
   try {
     const models = read("/v1/models");
     await Promise.all([gallery.refresh(), openShared()]);
@@ -186,4 +187,5 @@ acceptPictures({
   onforeign: (text) => { banner(text); },
 });
 theme(recall("theme"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(recall("theme")));
 account.enter().catch(trouble);
