@@ -9,8 +9,10 @@ import typer
 from safelight.cli.client.jobs import jobs
 from safelight.cli.client.lanes import lanes
 from safelight.cli.client.quotas import quotas
+from safelight.cli.client.status import status
 from safelight.cli.client.submit import submit
 from safelight.cli.client.webhooks import webhooks
+from safelight.cli.client.workers import workers
 from safelight.cli.doctor.command import doctor
 from safelight.cli.keys.audit import audit
 from safelight.cli.keys.commands import keys
@@ -44,6 +46,8 @@ app.command()(worker)
 app.command()(submit)
 app.add_typer(jobs, name="jobs")
 app.add_typer(lanes, name="lanes")
+app.add_typer(workers, name="workers")
+app.command()(status)
 app.add_typer(webhooks, name="webhooks")
 app.add_typer(quotas, name="quotas")
 app.add_typer(keys, name="keys")

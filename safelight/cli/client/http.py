@@ -67,7 +67,14 @@ class Client:
         """The job as it stands."""
         return self._job("GET", job_path(job_id))
 
-    def jobs(self, **where: str | int | None) -> dict[str, Any]:
+    def ask(self, method: str, path: str, *, expect: tuple[str, ...], **arguments: Any) -> dict[str, Any]:
+        """The answer to a request, which has the members that are expected."""
+        found = self._json(method, path, **arguments)
+        if not all(name in found for name in expect):
+            raise self._strange()
+        return found
+
+    def jobs(self, **where: Any) -> dict[str, Any]:
         """A page of jobs, newest first: ``data`` and ``next_cursor``."""
         params = {name: value for name, value in where.items() if value is not None}
         page = self._json("GET", "/v1/jobs", params=params)

@@ -1,4 +1,4 @@
-"""``safelight jobs ls``: the latest jobs."""
+"""``safelight jobs ls``: the latest jobs, or those that a filter names."""
 
 from __future__ import annotations
 
@@ -6,15 +6,39 @@ from typing import Annotated
 
 import typer
 
-from jobstore.job import JobState
+from safelight.cli.client.filters import (
+    AfterOption,
+    BeforeOption,
+    DimensionsOption,
+    ErrorOption,
+    HostOption,
+    LaneOption,
+    ModelOption,
+    OwnerOption,
+    StatesOption,
+    TextOption,
+    WorkerOption,
+    as_query,
+    named,
+)
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 
 
 def ls(
-    state: Annotated[JobState | None, typer.Option("--state", "-s", help="Only jobs in this state.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only jobs of this model.")] = None,
+    state: StatesOption = None,
+    model: ModelOption = None,
+    lane: LaneOption = None,
+    of_key: OwnerOption = None,
+    worker: WorkerOption = None,
+    worker_host: HostOption = None,
+    dimension: DimensionsOption = None,
+    text: TextOption = None,
+    error: ErrorOption = None,
+    after: AfterOption = None,
+    before: BeforeOption = None,
+    count: Annotated[bool, typer.Option("--count", help="Only count them, up to 10,000.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
     as_json: JsonOption = False,
@@ -24,15 +48,32 @@ def ls(
     """List jobs, newest first."""
     from safelight.cli.client.http import Client
     from safelight.cli.client.look import jobs_table
+    from safelight.cli.client.operators import count_jobs
 
-    with reported(), Client(url, key) as client:
-        page = client.jobs(state=state, model=model, limit=limit, cursor=cursor)
+    with reported():
+        where = named(
+            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dimension,
+            text=text, error_code=error, created_after=after, created_before=before,
+        )  # fmt: skip
+        with Client(url, key) as client:
+            if count:
+                counted = count_jobs(client, as_query(where))
+            else:
+                page = client.jobs(**as_query(where), limit=limit, cursor=cursor)
+    if count:
+        if as_json:
+            out().print_json(data=counted)
+        else:
+            out().print(f"{counted['count']}{'+' if counted['at_least'] else ''}", markup=False)
+        return
     if as_json:
         out().print_json(data=page)
         return
-    if not page["data"]:
-        err().print("No jobs." if state is None and model is None else "No such jobs.")
-        return
-    out().print(jobs_table(page["data"]))
+    if page["data"]:
+        out().print(jobs_table(page["data"]))
+    elif not page["next_cursor"]:
+        err().print("No such jobs." if where else "No jobs.")
+    if page.get("stopped_early"):
+        err().print("The search stopped early: it looks at so many jobs at a time.")
     if page["next_cursor"]:
         err().print(f"More:  --cursor {page['next_cursor']}", markup=False, soft_wrap=True)

@@ -37,6 +37,7 @@ def redrive(
         str | None, typer.Option("--before", help="Only jobs that ended before: RFC 3339, with a time zone.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most, first ended first.")] = 1000,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what the filter names.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
@@ -55,9 +56,12 @@ def redrive(
             "finished_before": time_of("--before", finished_before),
         }
         where = {name: value for name, value in fields.items() if value}
-        if not yes:
-            _confirm(where, limit)
         with Client(url, key) as client:
+            if dry_run:
+                _count(client.redrive({**where, "dry_run": True}), as_json=as_json)
+                return
+            if not yes:
+                _confirm(where, limit)
             redriven = client.redrive({**where, "limit": limit})
     if as_json:
         out().print_json(data=redriven)
@@ -67,6 +71,13 @@ def redrive(
     count = redriven["count"]
     more = "; there may be more: run it again" if count == limit else ""
     err().print(f"{count} {'job' if count == 1 else 'jobs'} queued anew{more}.")
+
+
+def _count(counted: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        out().print_json(data=counted)
+    else:
+        out().print(f"{counted['count']}{'+' if counted['at_least'] else ''}", markup=False)
 
 
 def _confirm(where: dict[str, Any], limit: int) -> None:

@@ -39,6 +39,9 @@ def worker(
             show_default="[worker] metrics_port, 9091",
         ),
     ] = None,
+    stay: Annotated[
+        bool, typer.Option("--stay", help="Stay idle once drained, instead of ending with exit code 0.")
+    ] = False,
     webhooks_only: Annotated[
         bool, typer.Option("--webhooks-only", help="Render nothing: deliver webhooks, beside no device.")
     ] = False,
@@ -55,7 +58,7 @@ def worker(
 
             deliver(settings)
         else:
-            run(settings)
+            run(settings, stay=stay)
 
 
 def with_worker(settings: Settings, given: dict[str, object]) -> Settings:
@@ -73,8 +76,11 @@ def with_worker(settings: Settings, given: dict[str, object]) -> Settings:
     return msgspec.structs.replace(settings, worker=changed)
 
 
-def run(settings: Settings) -> None:
-    """Render until a signal comes, then settle within the grace. Raises CommandError, ConfigError."""
+def run(settings: Settings, *, stay: bool = False) -> None:
+    """Render until a signal comes, then settle within the grace. Raises CommandError, ConfigError.
+
+    A worker that an operator drains ends by itself, unless it is to ``stay``.
+    """
     from safelight.cli.server.distributed import require_servers
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.stopping import StopSignal
@@ -87,7 +93,7 @@ def run(settings: Settings) -> None:
         stack.callback(start_tracing(settings.telemetry, "safelight-worker"))
         process = start_worker(settings, stack)
         serve_metrics(settings.worker, stack)
-        _watch(process, stop)
+        _watch(process, stop, stay=stay)
 
 
 def start_worker(settings: Settings, stack: ExitStack) -> WorkerProcess:
@@ -150,9 +156,14 @@ def serve_metrics(settings: WorkerSettings, stack: ExitStack) -> int | None:
     return port
 
 
-def _watch(process: WorkerProcess, stop: StopSignal) -> None:
-    """Wait for a signal. Raises StartError when the engine is beyond hope: a fresh process should take its place."""
+def _watch(process: WorkerProcess, stop: StopSignal, *, stay: bool) -> None:
+    """Wait for a signal, or until the worker is drained and isn't to ``stay``.
+
+    Raises StartError when the engine is beyond hope: a fresh process should take its place.
+    """
     while stop.wait(_HEALTH_EVERY_S) is None:
+        if process.drained and not stay:
+            return
         if not process.healthy:
             process.stop(grace_s=0.0)  # nothing that it holds can be finished
             raise StartError("the engine died or hangs; the log says why")

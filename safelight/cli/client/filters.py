@@ -1,0 +1,66 @@
+"""The options by which commands choose jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from jobstore.job import JobState
+from safelight.cli.client.times import time_of
+from safelight.cli.exits import RefusedError
+
+StatesOption = Annotated[
+    list[JobState] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
+]
+ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Only jobs of this model.")]
+LaneOption = Annotated[str | None, typer.Option(help="Only jobs of this lane.")]
+OwnerOption = Annotated[str | None, typer.Option("--of-key", help="Only jobs of the API key with this id.")]
+WorkerOption = Annotated[str | None, typer.Option(help="Only jobs that the worker with this id has or had.")]
+HostOption = Annotated[str | None, typer.Option("--worker-host", help="The same by the worker's host.")]
+DimensionsOption = Annotated[
+    list[str] | None, typer.Option("--dimension", "-d", help="Only jobs with name=value; may be repeated.")
+]
+TextOption = Annotated[str | None, typer.Option("--text", help="A part of the prompt, or a job's whole id.")]
+ErrorOption = Annotated[str | None, typer.Option("--error", help="Only jobs with this error code.")]
+AfterOption = Annotated[
+    str | None, typer.Option("--after", help="Only jobs created after: RFC 3339, with a time zone.")
+]
+BeforeOption = Annotated[
+    str | None, typer.Option("--before", help="Only jobs created before: RFC 3339, with a time zone.")
+]
+
+
+def named(**options: Any) -> dict[str, Any]:
+    """The filter of these options as the body of a request has it; what is not given is left out.
+
+    Raises RefusedError on a dimension that is not name=value, and on a time without a time zone.
+    """
+    fields = {
+        **options,
+        "states": list(dict.fromkeys(options.get("states") or ())),
+        "dimensions": _pairs(options.get("dimensions") or ()),
+        "created_after": time_of("--after", options.get("created_after")),
+        "created_before": time_of("--before", options.get("created_before")),
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def as_query(where: dict[str, Any]) -> dict[str, Any]:
+    """The same as the query of a list."""
+    query = dict(where)
+    states, dimensions = query.pop("states", None), query.pop("dimensions", {})
+    if states:
+        query["state"] = states
+    if dimensions:
+        query["dimension"] = [f"{name}:{value}" for name, value in dimensions.items()]
+    return query
+
+
+def _pairs(dimensions: Sequence[str]) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in dimensions]
+    for name, mark, _ in pairs:
+        if not mark or not name:
+            raise RefusedError(f"--dimension {name!r} is not written name=value, like team=red")
+    return {name: value for name, _, value in pairs}
