@@ -35,7 +35,11 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-HEADERS = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
+HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",  # with none at all browsers send forms with  Origin: null
+}
 _FLASH = "safelight_said"
 _FLASH_S = 60
 _MAX_FLASH = 1000

@@ -74,7 +74,7 @@ function draw(canvas) {
   const colour = (name) => { probe.style.setProperty("color", `var(${name})`); return getComputedStyle(probe).color; };
   const [text, line] = [colour("--muted"), colour("--line")];
   const datasets = asked.series.map((one, index) => {
-    const own = colour(COLOURS[index % COLOURS.length]);
+    const own = colour(one.colour ? `--${one.colour}` : COLOURS[index % COLOURS.length]);
     return { label: one.label, data: one.data, backgroundColor: own, borderColor: own, borderWidth: asked.kind === "line" ? 2 : 0,
       pointRadius: 0, pointHitRadius: 8, tension: .25 };
   });
