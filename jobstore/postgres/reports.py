@@ -80,9 +80,10 @@ async def latency(connection: Connection, query: ReportQuery) -> LatencyReport:
     names = columns_of(query.by)
     groups = "".join(f"{expression} AS {name}, " for name, expression in zip(names, _expressions(query), strict=True))
     order = ", ".join(f'{name} COLLATE "C" NULLS LAST' for name in names)
+    timed = f"SELECT {groups} {_TOOK} {source} GROUP BY {', '.join(names)}"
     found = await _asked(
         connection,
-        f"SELECT {groups} {_TOOK} {source} GROUP BY {', '.join(names)} ORDER BY jobs DESC, {order} LIMIT %(limit)s",
+        f"SELECT * FROM ({timed}) AS timed ORDER BY jobs DESC, {order} LIMIT %(limit)s",
         arguments,
     )
     rest = whole[0]["jobs"] - sum(row["jobs"] for row in found)

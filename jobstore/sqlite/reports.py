@@ -48,7 +48,7 @@ _SAVED = "outcome = 'succeeded' AND cache <> 'miss'"
 _PARTS = {"gpu_seconds": ("gpu_seconds", "1"), "charged": ("charged", "1"), "saved": ("price", _SAVED)}
 _SUMS = ", ".join(
     [
-        "count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, count(*) AS attempts, sum(pictures) AS pictures",
+        "count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, count(*) AS attempts, sum(pictures) AS pictured",
         *(f"{_whole(*part)} AS {name}_whole, {_nanos(*part)} AS {name}_nanos" for name, part in _PARTS.items()),
     ]
 )
@@ -56,7 +56,7 @@ _CARRIED = ", ".join(
     f"{name}_whole + {name}_nanos / {_NANOS} AS {name}_whole, {name}_nanos % {_NANOS} AS {name}_nanos"
     for name in _PARTS
 )
-_SUMMED = ("jobs", "attempts", "pictures", *(f"{name}_{part}" for name in _PARTS for part in ("whole", "nanos")))
+_SUMMED = ("jobs", "attempts", "pictured", *(f"{name}_{part}" for name in _PARTS for part in ("whole", "nanos")))
 
 
 async def costs(database: Database, query: ReportQuery) -> CostReport:
@@ -72,7 +72,7 @@ async def costs(database: Database, query: ReportQuery) -> CostReport:
         grouped AS (
             SELECT {_groups(query)} currency, {_SUMS} {_SOURCE} WHERE {_where(query)} GROUP BY {listed} currency
         ),
-        carried AS (SELECT {listed} currency, jobs, attempts, pictures, {_CARRIED} FROM grouped),
+        carried AS (SELECT {listed} currency, jobs, attempts, pictured, {_CARRIED} FROM grouped),
         placed AS (
             SELECT *, row_number() OVER (
                 ORDER BY charged_whole DESC, charged_nanos DESC, gpu_seconds_whole DESC, gpu_seconds_nanos DESC,
@@ -129,7 +129,7 @@ def _percentiles(query: ReportQuery, by: Sequence[str]) -> str:
 def _joined(row: Row) -> Row:
     """The row with its amounts put together."""
     scale = {name: row[f"{name}_whole"] * _NANOS + row[f"{name}_nanos"] for name in _PARTS}
-    return row | {name: Decimal(nanos).scaleb(-9) for name, nanos in scale.items()}
+    return row | {"pictures": row["pictured"]} | {name: Decimal(nanos).scaleb(-9) for name, nanos in scale.items()}
 
 
 async def _names(database: Database, ids: Sequence[str]) -> dict[str, str]:

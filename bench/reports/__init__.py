@@ -1,0 +1,1 @@
+"""How long reports of costs and times take on a large ledger."""

@@ -1,0 +1,1 @@
+"""Reports of costs and times against the ledger."""
