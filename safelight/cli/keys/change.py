@@ -21,7 +21,7 @@ def change(
     name: Annotated[str | None, typer.Option(help="What the key is for.", show_default=False)] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", "-s", help="All that it may do, of submit, read, admin; may be repeated."),
+        typer.Option("--scope", "-s", help="All that it may do, of submit, read, observe, admin; may be repeated."),
     ] = None,
     team: Annotated[str | None, typer.Option(help='Its team; "" for none.', show_default=False)] = None,
     customer: Annotated[str | None, typer.Option(help='Its customer; "" for none.', show_default=False)] = None,

@@ -19,7 +19,7 @@ ScopeOption = Annotated[
     typer.Option(
         "--scope",
         "-s",
-        help="What the key may do: submit, read, admin; may be repeated.",
+        help="What the key may do: submit, read, observe, admin; may be repeated.",
         show_default="submit and read",
     ),
 ]
