@@ -185,12 +185,15 @@ class Replay(Struct, frozen=True, kw_only=True):
     ``key`` is the client's Idempotency-Key, or one made of the request for clients that retry without; it belongs to
     the API key, and is kept for ``keep_s`` seconds. ``body_sha256`` tells another request under the same key. With
     ``renew`` the submit is a first try: it makes a job, whatever the key made before, and later tries find that one.
+    ``instead_of`` names the job in whose place it makes one, if the key still stands for that: of any number of such
+    submits one makes the job, and the others find it.
     """
 
     key: str
     body_sha256: str
     keep_s: float = 86_400.0
     renew: bool = False
+    instead_of: UUID | None = None
 
 
 class Route(Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
     """
     accepted = await submit(new)
     if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(accepted.job):
-        accepted = await submit(_anew(new))
+        accepted = await submit(_anew(new, accepted.job))
     job = accepted.job
     cancels = manner.cancel_on_disconnect and not accepted.replayed  # a job that another request made is that one's
     headers = _told_of(job) | (REPLAYED if accepted.replayed else {})
@@ -82,7 +82,7 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
             await cancel(services, job)
         return _gone()
     if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(waited):
-        return await reply(services, request, _anew(new), submit, manner)
+        return await reply(services, request, _anew(new, waited), submit, manner)
     job = waited
     headers |= preference.applied(waited_s=limit_s, pending=not job.state.terminal)
     return await ended_or_pending(services, request, job, headers)
@@ -127,9 +127,9 @@ def _is_given_up(job: Job) -> bool:
     return job.state is JobState.CANCELED or (job.cancel_requested and not job.state.terminal)
 
 
-def _anew(new: NewJob) -> NewJob:
-    """The same submit, which makes a job whatever its key made before."""
-    return replace(new, replay=new.replay and replace(new.replay, renew=True))
+def _anew(new: NewJob, given_up: Job) -> NewJob:
+    """The same submit, which makes a job in the place of the one that was given up, unless another has done so."""
+    return replace(new, replay=new.replay and replace(new.replay, instead_of=given_up.id))
 
 
 def _told_of(job: Job) -> dict[str, str]:

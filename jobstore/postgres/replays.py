@@ -25,6 +25,7 @@ ORDER BY scope, key
 ON CONFLICT (scope, key) DO UPDATE SET
     body_sha256 = EXCLUDED.body_sha256, job_id = EXCLUDED.job_id, expires_at = EXCLUDED.expires_at
 WHERE replay.expires_at <= clock_timestamp() OR EXCLUDED.job_id = ANY(%(renewing)s)
+    OR (EXCLUDED.job_id, replay.job_id) IN (SELECT * FROM unnest(%(heirs)s::uuid[], %(forerunners)s::uuid[]))
 RETURNING job_id
 """
 _EARLIER = """
@@ -48,14 +49,20 @@ async def add(connection: Connection, jobs: Sequence[NewJob]) -> set[UUID]:
     ]
     if asked:
         renewing = [new.id for new in jobs if new.replay is not None and new.replay.renew]
-        arguments = {"replays": Jsonb(asked, dumps=msgspec.json.encode), "renewing": renewing}
+        instead = {new.id: new.replay.instead_of for new in jobs if new.replay is not None and new.replay.instead_of}
+        arguments = {
+            "replays": Jsonb(asked, dumps=msgspec.json.encode),
+            "renewing": renewing,
+            "heirs": list(instead),
+            "forerunners": list(instead.values()),
+        }
         fresh |= {row["job_id"] for row in await every(connection, _ADD, arguments)}
     return fresh
 
 
 async def renewed(connection: Connection, jobs: Sequence[NewJob]) -> dict[Place, Row]:
     """What the idempotency keys that are to be made anew stand for: a submit that is refused leaves it so."""
-    places = [_place(new) for new in jobs if new.replay is not None and new.replay.renew]
+    places = [_place(new) for new in jobs if new.replay and (new.replay.renew or new.replay.instead_of)]
     if not places:
         return {}
     arguments = {"scopes": [scope for scope, _ in places], "keys": [key for _, key in places]}

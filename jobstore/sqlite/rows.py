@@ -162,7 +162,8 @@ class SqliteRows:
         if replay is None:
             return True
         scope = {"scope": new.key_id or NOBODY, "key": replay.key}
-        if not replay.renew and await self.replay_of(new.key_id, replay.key):
+        known = None if replay.renew else await self.replay_of(new.key_id, replay.key)
+        if known is not None and known["job_id"] != replay.instead_of:
             return False
         await self.database.execute("DELETE FROM replay WHERE scope = :scope AND key = :key", scope)
         expires_at = now() + round(1e6 * replay.keep_s)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from jobstore.errors import ReplayGoneError, ReplayMismatchError
+from jobstore.errors import QuotaExceededError, ReplayGoneError, ReplayMismatchError
 from jobstore.ids import uuid7
 from jobstore.job import CacheOutcome, JobState, Replay
 from jobstore.operating.jobs import JobFilter
 from jobstore.protocol import JobStore
 from jobstore.retention import Ages
-from tests.contract.making import PRICE, REFUSED, new_job, new_worker, pictures, rendered
+from tests.contract.making import PRICE, REFUSED, new_job, new_quota, new_worker, pictures, rendered
 
 Stores = tuple[JobStore, ...]
 
@@ -161,3 +162,29 @@ async def test_a_key_whose_job_was_deleted_says_so(store: JobStore) -> None:
     assert await listed(store) == []
     new = await store.submit(new_job(replay=replay(renew=True)))
     assert (await store.submit(new_job(replay=replay()))).id == new.id
+
+
+async def test_of_revivals_at_once_one_makes_the_job(stores: Stores) -> None:
+    """In the place of the one that was canceled; the others find it, and so does whoever comes later with either."""
+    first = await stores[0].submit(new_job(replay=replay()))
+    await stores[0].cancel(first.id)
+    revival = msgspec.structs.replace(replay(), instead_of=first.id)
+    revived = await asyncio.gather(*(stores[number % 3].submit(new_job(replay=revival)) for number in range(9)))
+    [made] = {job.id for job in revived}
+    assert await listed(stores[0]) == [made, first.id]
+    assert (await stores[1].submit(new_job(replay=replay()))).id == made
+    assert (await stores[2].submit(new_job(replay=revival))).id == made
+    await stores[0].cancel(made)
+    third = await stores[0].submit(new_job(replay=msgspec.structs.replace(revival, instead_of=made)))
+    assert third.id not in (made, first.id)
+
+
+async def test_a_revival_that_a_quota_refuses_leaves_the_key_as_it_was(store: JobStore) -> None:
+    """It still finds the canceled job."""
+    first = await store.submit(new_job(replay=replay(), team="ads"))
+    await store.cancel(first.id)
+    await store.create_quota(new_quota(most=0))
+    revival = msgspec.structs.replace(replay(), instead_of=first.id)
+    with pytest.raises(QuotaExceededError):
+        await store.submit(new_job(replay=revival, team="ads"))
+    assert (await store.submit(new_job(replay=replay(), team="ads"))).id == first.id
