@@ -55,9 +55,7 @@ class RenderActor:
         self._held_off = False
         self._dimensions = dimension_metrics(parts.settings.telemetry.dimensions)
         self._on_event = on_event
-        lanes = parts.settings.worker.lanes
-        served = (name for name, model in parts.settings.models.items() if model.lane in lanes)
-        begin_models(served, parts.settings.jobs.currency)
+        begin_models(parts.settings.models, parts.settings.jobs.currency)
         WORKER_SLOTS.labels(parts.worker.device).set(parts.settings.slots)
 
     @property
