@@ -35,7 +35,7 @@ def cancel(
     of_key: OwnerOption = None,
     worker: WorkerOption = None,
     worker_host: HostOption = None,
-    dimension: DimensionsOption = None,
+    dim: DimensionsOption = None,
     text: TextOption = None,
     after: AfterOption = None,
     before: BeforeOption = None,
@@ -50,7 +50,7 @@ def cancel(
 
     with reported():
         where = named(
-            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dimension,
+            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dim,
             text=text, created_after=after, created_before=before,
         )  # fmt: skip
         if (job_id is None) is not bool(where):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from jobstore.job import JobState
+from safelight.cli.client.submit import dimensions_of
 from safelight.cli.client.times import time_of
-from safelight.cli.exits import RefusedError
 
 StatesOption = Annotated[
     list[JobState] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
@@ -20,7 +19,8 @@ OwnerOption = Annotated[str | None, typer.Option("--of-key", help="Only jobs of 
 WorkerOption = Annotated[str | None, typer.Option(help="Only jobs that the worker with this id has or had.")]
 HostOption = Annotated[str | None, typer.Option("--worker-host", help="The same by the worker's host.")]
 DimensionsOption = Annotated[
-    list[str] | None, typer.Option("--dimension", "-d", help="Only jobs with name=value; may be repeated.")
+    list[str] | None,
+    typer.Option("--dim", metavar="NAME=VALUE", help="A dimension of the jobs; may be repeated."),
 ]
 TextOption = Annotated[str | None, typer.Option("--text", help="A part of the prompt, or a job's whole id.")]
 ErrorOption = Annotated[str | None, typer.Option("--error", help="Only jobs with this error code.")]
@@ -40,7 +40,7 @@ def named(**options: Any) -> dict[str, Any]:
     fields = {
         **options,
         "states": list(dict.fromkeys(options.get("states") or ())),
-        "dimensions": _pairs(options.get("dimensions") or ()),
+        "dimensions": dimensions_of(options.get("dimensions") or []),
         "created_after": time_of("--after", options.get("created_after")),
         "created_before": time_of("--before", options.get("created_before")),
     }
@@ -56,11 +56,3 @@ def as_query(where: dict[str, Any]) -> dict[str, Any]:
     if dimensions:
         query["dimension"] = [f"{name}:{value}" for name, value in dimensions.items()]
     return query
-
-
-def _pairs(dimensions: Sequence[str]) -> dict[str, str]:
-    pairs = [pair.partition("=") for pair in dimensions]
-    for name, mark, _ in pairs:
-        if not mark or not name:
-            raise RefusedError(f"--dimension {name!r} is not written name=value, like team=red")
-    return {name: value for name, _, value in pairs}

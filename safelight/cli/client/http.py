@@ -150,6 +150,10 @@ class Client:
         """Who the client's key is."""
         return self._json("GET", "/v1/me")
 
+    def costs(self, params: dict[str, Any]) -> str:
+        """A report of costs, as JSON or CSV."""
+        return self._send("GET", "/v1/costs", params=params).text
+
     def picture(self, path: str) -> bytes:
         """The file of a picture, by its ``url`` (a path on the server)."""
         return self._send("GET", path).content

@@ -33,7 +33,7 @@ def ls(
     of_key: OwnerOption = None,
     worker: WorkerOption = None,
     worker_host: HostOption = None,
-    dimension: DimensionsOption = None,
+    dim: DimensionsOption = None,
     text: TextOption = None,
     error: ErrorOption = None,
     after: AfterOption = None,
@@ -52,7 +52,7 @@ def ls(
 
     with reported():
         where = named(
-            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dimension,
+            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dim,
             text=text, error_code=error, created_after=after, created_before=before,
         )  # fmt: skip
         with Client(url, key) as client:
