@@ -118,7 +118,7 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
     uploads = Router("/images", route_handlers=[edit_images], request_max_body_size=settings.server.upload_limit_bytes)
     v1 = Router(
         "/v1",
-        guards=[needs_key],
+        before_request=needs_key,
         security=[{"key": []}, {}],
         route_handlers=[
             submit_job, read_job, cancel_job, retry_job, watch_job, watch_jobs, read_image,

@@ -1,7 +1,7 @@
 """Who asks, and what they may see and do.
 
 Every route under /v1 names the scope that a key needs for it, by ``opt=READ`` and so on; one that names none is for
-admins. Where a request has the header that ``read_by`` names, it reads.
+admins. Where a request has the header that ``read_by`` names, it reads. ``json`` says that it takes a JSON body.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from litestar.connection import ASGIConnection
+from litestar.datastructures import Headers
 from litestar.handlers import BaseRouteHandler
 from structlog.contextvars import bind_contextvars
 
 from api.keyring import require_keys
-from api.origins import names_this_machine, same_site, wants_json
+from api.origins import check_json, check_origin, names_this_machine
 from api.problems import ProblemError, not_found
 from api.services import Services
 from jobstore.audit import Actor
@@ -54,21 +55,24 @@ _HEADERS = ("x-api-key", "api-key", "x-bf-vk")
 _MAX_SECRET = 256
 
 
-async def needs_key(connection: Connection, handler: BaseRouteHandler) -> None:
-    """Guard: open while nothing wants a key and for this process itself, else 401 without one that counts.
+async def needs_key(request: Connection) -> None:
+    """Let a request in: while nothing wants a key, of this process itself, or with a key that counts.
 
-    403 to a key that lacks the scope of the route.
+    Raises ProblemError: 401 without one, 403 to a key that lacks the scope of the route, and to another site's page.
+    Goes before every request under /v1, not as a guard: Litestar copies the whole handler for each of those.
     """
-    # Not guards of their own: Litestar copies the handler for each.
-    await same_site(connection, handler)
-    services: Services = connection.app.state.services
-    if not services.keys.is_own(_secret(connection)) and await services.keys.wanted():
-        key = connection.state.key = await _authenticate(connection, services)
-        scope = _scope_of(connection, handler)
+    services: Services = request.app.state.services
+    headers, handler = request.headers, request.route_handler
+    wanted = await services.keys.wanted()
+    check_origin(str(request.scope.get("method")), headers, guarded=wanted)
+    secret = _secret(headers)
+    if wanted and not services.keys.is_own(secret):
+        key = request.scope["state"]["key"] = await _authenticate(secret, services)
+        scope = _scope_of(headers, handler)
         if scope is not None:
             _require(key, scope)
     if handler.opt.get("json"):
-        await wants_json(connection, handler)
+        check_json(headers)
 
 
 async def may_stay(connection: Connection, job: Job) -> bool:
@@ -77,26 +81,28 @@ async def may_stay(connection: Connection, job: Job) -> bool:
     As fresh as the key ring is.
     """
     services: Services = connection.app.state.services
-    secret = _secret(connection)
+    secret = _secret(connection.headers)
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
-    scope = _scope_of(connection, connection.route_handler)
+    scope = _scope_of(connection.headers, connection.route_handler)
     return key is not None and (scope is None or key.allows(scope)) and sees(key, job.key_id)
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
     """Guard for metrics and documentation: open on loopback under its own name, else for admin keys."""
     services: Services = connection.app.state.services
-    local = services.keys.loopback and names_this_machine(connection)
-    if local or services.keys.is_own(_secret(connection)):
+    secret = _secret(connection.headers)
+    local = services.keys.loopback and names_this_machine(connection.headers)
+    if local or services.keys.is_own(secret):
         return
-    _require(await _authenticate(connection, services), Scope.ADMIN)
+    _require(await _authenticate(secret, services), Scope.ADMIN)
 
 
-def _scope_of(connection: Connection, handler: BaseRouteHandler) -> Scope | None:
+def _scope_of(headers: Headers, handler: BaseRouteHandler) -> Scope | None:
     """The scope that a route wants; None where any key will do."""
-    if connection.headers.get(handler.opt.get("read_by", ""), "").strip():
+    read_by = handler.opt.get("read_by")
+    if read_by is not None and headers.get(read_by, "").strip():
         return Scope.READ
     scope = handler.opt.get("scope", Scope.ADMIN)
     return None if scope is None else Scope(scope)
@@ -124,7 +130,7 @@ def actor(connection: Connection) -> Actor:
 
 def viewer(connection: Connection) -> ApiKey | None:
     """The key that the request came with; None where none is needed."""
-    key: ApiKey | None = connection.state.get("key")
+    key: ApiKey | None = connection.scope["state"].get("key")
     return key
 
 
@@ -155,8 +161,7 @@ def parse_job_id(text: str) -> UUID:
     return job_id
 
 
-async def _authenticate(connection: Connection, services: Services) -> ApiKey:
-    secret = _secret(connection)
+async def _authenticate(secret: str, services: Services) -> ApiKey:
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
     if key is None:
         detail = "an API key is needed, or the one sent is not valid; send it as Authorization: Bearer KEY"
@@ -165,8 +170,8 @@ async def _authenticate(connection: Connection, services: Services) -> ApiKey:
     return key
 
 
-def _secret(connection: Connection) -> str:
-    scheme, _, secret = connection.headers.get("authorization", "").partition(" ")
+def _secret(headers: Headers) -> str:
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and secret.strip():
         return secret.strip()
-    return next((connection.headers[name].strip() for name in _HEADERS if name in connection.headers), "")
+    return next((headers[name].strip() for name in _HEADERS if name in headers), "")

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Self
 from uuid import UUID
 
 from api.problems import ProblemError
 from jobstore.job import Job, JobState, NewJob
-from jobstore.protocol import Backlog, JobStore, Lane
+from jobstore.protocol import Backlog, JobStore
 from safelight.config import LimitSettings
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import SUBMITS_REFUSED
@@ -51,6 +52,7 @@ class Backpressure:
         self._limits = limits
         self._clock = clock
         self._backlog = Backlog(lanes={}, keys={})
+        self._seen = _Waiting()  # what the backlog counts
         self._earlier = _Waiting()  # queued since the snapshot, before the next one was begun
         self._own = _Waiting()  # queued since then: the next one may or may not have seen them
         self._under_way = _Waiting()
@@ -131,6 +133,7 @@ class Backpressure:
         try:
             async with asyncio.timeout(_LIMIT_S):
                 self._backlog = await self._store.backlog()
+            self._seen = _Waiting.of(self._backlog)
             self._earlier = _Waiting()
         except Exception as error:  # the driver's own errors differ by store; what is known must do
             _log.warning("backlog not counted", action="backpressure.failed", error=type(error).__name__)
@@ -139,19 +142,21 @@ class Backpressure:
 
     def _reached(self, new: NewJob) -> tuple[str, int, int] | None:
         """The limit that is reached, what it is, and how many jobs must start before there is room."""
-        limits, lanes = self._limits, self._backlog.lanes
-        own = (self._earlier, self._own, self._under_way)
-        in_lane = _waiting(lanes[new.lane]) if new.lane in lanes else 0
-        counts = (
-            ("max_queued", limits.max_queued, sum(map(_waiting, lanes.values())) + sum(w.lanes.total() for w in own)),
-            ("max_queued_per_lane", limits.max_queued_per_lane, in_lane + sum(w.lanes[new.lane] for w in own)),
-            (
-                "max_queued_per_key",
-                limits.max_queued_per_key,
-                self._backlog.keys.get(new.key_id, 0) + sum(w.keys[new.key_id] for w in own),
-            ),
-        )
-        return next(((name, most, count - most + 1) for name, most, count in counts if count >= most), None)
+        limits, lane, key = self._limits, new.lane, new.key_id
+        # Every submit asks: sums are kept, and nothing is put together before a limit is reached.
+        counted = (self._seen, self._earlier, self._own, self._under_way)
+        total = in_lane = of_key = 0
+        for waiting in counted:
+            total += waiting.total
+            in_lane += waiting.lanes.get(lane, 0)
+            of_key += waiting.keys.get(key, 0)
+        if total >= limits.max_queued:
+            return "max_queued", limits.max_queued, total - limits.max_queued + 1
+        if in_lane >= limits.max_queued_per_lane:
+            return "max_queued_per_lane", limits.max_queued_per_lane, in_lane - limits.max_queued_per_lane + 1
+        if of_key >= limits.max_queued_per_key:
+            return "max_queued_per_key", limits.max_queued_per_key, of_key - limits.max_queued_per_key + 1
+        return None
 
     def _retry_after(self, lane: str | None, excess: int) -> int:
         """Whole seconds until ``excess`` jobs of the lane (None: of all) were started, at the speed of the snapshot."""
@@ -163,20 +168,30 @@ class Backpressure:
 
 
 class _Waiting:
-    """Jobs counted by lane and by API key."""
+    """Jobs counted by lane and by API key, and together."""
 
     def __init__(self) -> None:
-        self.lanes: Counter[str] = Counter()
-        self.keys: Counter[UUID | None] = Counter()
+        self.total = 0
+        self.lanes: defaultdict[str, int] = defaultdict(int)
+        self.keys: defaultdict[UUID | None, int] = defaultdict(int)
+
+    @classmethod
+    def of(cls, backlog: Backlog) -> Self:
+        """What a snapshot counts."""
+        found = cls()
+        found.lanes.update((name, lane.queued + lane.scheduled) for name, lane in backlog.lanes.items())
+        found.keys.update(backlog.keys)
+        found.total = sum(found.lanes.values())
+        return found
 
     def add(self, new: NewJob, count: int) -> None:
+        self.total += count
         self.lanes[new.lane] += count
         self.keys[new.key_id] += count
 
     def merge(self, other: _Waiting) -> None:
-        self.lanes.update(other.lanes)
-        self.keys.update(other.keys)
-
-
-def _waiting(lane: Lane) -> int:
-    return lane.queued + lane.scheduled
+        self.total += other.total
+        for lane, count in other.lanes.items():
+            self.lanes[lane] += count
+        for key, count in other.keys.items():
+            self.keys[key] += count

@@ -44,7 +44,7 @@ async def submit_job(
     With `Prefer: wait=N` the answer waits up to N seconds for the job's end: then 200.
     """
     del idempotency_key  # described here; how often it was sent is told by the headers alone
-    dimensions = gather_dimensions(data.dimensions, request.headers.multi_items())
+    dimensions = gather_dimensions(data.dimensions, request.scope["headers"])
     replay = replay_of(data, dimensions, request.headers, services.settings.jobs)
     new = resolve(data, dimensions, viewer(request), services.settings, replay)
     job, replayed = await accept(services, new, seed_drawn=names_no_seed(data))

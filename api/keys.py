@@ -16,7 +16,6 @@ from api.auth import ADMIN, actor
 from api.decoding import KeyBody, KeyPatchBody, RotateBody
 from api.key_schemas import KeyList, KeyMade, KeyPatch, KeyRequest, KeyView, RotateRequest
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.services import Services
 from api.wording import plainly, unknown
@@ -63,8 +62,7 @@ async def list_keys(
     status_code=201,
     dto=KeyBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Make an API key",
     responses=answers(400, 409, 413, 415),
 )
@@ -96,8 +94,7 @@ async def read_key(key_id: KeyPath, services: ServicesDependency) -> KeyView:
     "/keys/{key_id:str}",
     dto=KeyPatchBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Change an API key",
     responses=answers(400, 404, 409, 413, 415),
 )
@@ -118,8 +115,7 @@ async def change_key(
     status_code=200,
     dto=RotateBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Give an API key another secret",
     responses=answers(400, 404, 409, 413, 415),
 )

@@ -10,7 +10,6 @@ from litestar.params import JSONBody, PathParameter
 from api.auth import ADMIN, actor
 from api.decoding import PauseBody
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.schemas import LaneList, LaneView, PauseRequest
 from api.services import Services
@@ -34,8 +33,7 @@ async def list_lanes(services: ServicesDependency) -> LaneList:
     status_code=200,
     dto=PauseBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Pause a lane",
     responses=answers(400, 404, 413, 415),
 )

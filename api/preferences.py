@@ -33,9 +33,15 @@ class Preference(NamedTuple):
         return {"Preference-Applied": ", ".join(told)} if told else {}
 
 
+_NONE = Preference()
+
+
 def preference_of(headers: Headers) -> Preference:
     """What the request's ``Prefer`` headers say; what can't be read is ignored, as the RFC wants."""
-    found = _preferences(headers.getall("prefer", []))
+    given = headers.getall("prefer", [])
+    if not given:
+        return _NONE
+    found = _preferences(given)
     wait = found.get("wait", "")
     return Preference("respond-async" in found, int(wait) if _SECONDS.fullmatch(wait) else None)
 

@@ -12,7 +12,6 @@ from api.decoding import PriceBody
 from api.openai.requests import as_priced, priced_quality
 from api.openai.schemas import PriceRequest
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.price_schemas import JobPrice
 from api.resolve import resolve
 from api.views import plain_amount
@@ -23,8 +22,7 @@ from api.views import plain_amount
     status_code=200,
     dto=PriceBody,
     return_dto=None,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     summary="Price a job",
     responses=answers(400, 404, 413, 415),
 )

@@ -11,7 +11,6 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from api.auth import ADMIN, READ, actor, viewer
 from api.decoding import QuotaBody, QuotaPatchBody
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.quota_fields import limit_of, quota_of
 from api.quota_schemas import QuotaList, QuotaPatch, QuotaRequest, QuotaView
@@ -65,8 +64,7 @@ async def list_quotas(
     status_code=201,
     dto=QuotaBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Make a quota",
     responses=answers(400, 404, 409, 413, 415),
 )
@@ -106,8 +104,7 @@ async def read_quota(quota_id: QuotaPath, request: AnyRequest, services: Service
     status_code=200,
     dto=QuotaPatchBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Change a quota's limit",
     responses=answers(400, 404, 413, 415),
 )

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from jobstore.job import Job, NewJob
 from safelight.telemetry import traces
 from safelight.telemetry.traces import NOTHING, Span, dimension_attributes
 
+_UNTRACED = nullcontext(NOTHING)
 _TRACED = "/v1/"  # the API: pages, probes and scrapes would drown it
 
 
-@contextmanager
-def request_span(scope: Any, method: str, request_id: str) -> Iterator[Span]:
+def request_span(scope: Any, method: str, request_id: str) -> AbstractContextManager[Span]:
     """The span around a request, current within it; ``note_answer`` tells it how it went."""
     if not scope["path"].startswith(_TRACED):
-        yield NOTHING
-        return
+        return _UNTRACED
     if not traces.tracing():
-        with traces.during(traces.begin(method, parent=_traceparent(scope))) as span:
-            yield span
-        return
+        parent = _traceparent(scope)
+        return _UNTRACED if parent is None else traces.during(traces.begin(method, parent=parent))
     attributes = {
         "http.request.method": method,
         "url.path": scope["path"][:200],
         "url.scheme": scope["scheme"],
         "safelight.request_id": request_id,
     }
-    with traces.span(method, kind="server", parent=_traceparent(scope), attributes=attributes) as span:
-        yield span
+    return traces.span(method, kind="server", parent=_traceparent(scope), attributes=attributes)
 
 
 def note_answer(span: Span, method: str, route: str | None, status: int) -> None:

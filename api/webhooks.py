@@ -13,7 +13,6 @@ from api.auth import READ, SUBMIT, actor, sees, viewer
 from api.decoding import EndpointBody, EndpointPatchBody
 from api.hooks import checked_url
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.services import Services
 from api.webhook_schemas import (
@@ -50,8 +49,7 @@ async def list_webhooks(request: AnyRequest, services: ServicesDependency) -> En
     status_code=201,
     dto=EndpointBody,
     return_dto=None,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     summary="Make a webhook endpoint",
     responses=answers(400, 409, 413, 415),
 )
@@ -89,8 +87,7 @@ async def read_webhook(webhook_id: WebhookPath, request: AnyRequest, services: S
     "/webhooks/{webhook_id:str}",
     dto=EndpointPatchBody,
     return_dto=None,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     summary="Change a webhook endpoint",
     responses=answers(400, 404, 413, 415),
 )

@@ -9,7 +9,7 @@ from structlog.contextvars import bind_contextvars
 from api.admin.forms import posted
 from api.admin.sessions import COOKIE, Session
 from api.auth import Connection
-from api.origins import same_site
+from api.origins import check_origin
 from api.problems import ProblemError
 from api.services import Services
 from jobstore.keys import ApiKey
@@ -35,7 +35,8 @@ class Operator(Struct, frozen=True, kw_only=True):
 
 async def signed_in(connection: Connection, handler: BaseRouteHandler) -> None:
     """Guard of all admin pages: 401 to who isn't signed in, 403 to a change that isn't an admin's own doing."""
-    await same_site(connection, handler)
+    services: Services = connection.app.state.services
+    check_origin(str(connection.scope.get("method")), connection.headers, guarded=await services.keys.wanted())
     operator = await operator_of(connection)
     public = bool(handler.opt.get("public"))
     if operator is None and not public:

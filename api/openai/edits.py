@@ -90,7 +90,7 @@ async def _prepared(
     submit = as_submit(asked, settings)
     if submit.size is None:
         submit = replace(submit, size=fitting_size(pictures.image, model))
-    dimensions = gather_dimensions(asked.dimensions, request.headers.multi_items())
+    dimensions = gather_dimensions(asked.dimensions, request.scope["headers"])
     replay = replay_of(asked, dimensions, request.headers, settings.jobs)
     new = resolve(submit, dimensions, viewer(request), settings, replay, quality=quality_of(asked))
     new = with_answer(new, answer_form(asked, settings, result_ttl(request)))

@@ -21,7 +21,6 @@ from api.openai.replying import AnyRequest, Reply, base_url, ended_or_pending, m
 from api.openai.requests import answer_form, as_submit, parse_json, quality_of, read_request
 from api.openai.schemas import AsyncAnswer, GenerationRequest
 from api.openapi import ServicesDependency, answers
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.resolve import names_no_seed, resolve
 from api.services import Services
@@ -34,8 +33,7 @@ JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema
 @post(
     "/images/generations",
     status_code=200,
-    opt={**SUBMIT, "read_by": ASYNC_ID},
-    guards=[wants_json],
+    opt={**SUBMIT, "read_by": ASYNC_ID, "json": True},
     operation_class=Described,
     media_type="application/json",
     summary="Generate images",
@@ -76,8 +74,7 @@ async def poll_images(request: AnyRequest, services: ServicesDependency) -> Resp
 @post(
     "/async/images/generations",
     status_code=202,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     operation_class=Described,
     media_type="application/json",
     summary="Generate images later",
@@ -118,7 +115,7 @@ async def poll_later(job_id: JobId, request: AnyRequest, services: ServicesDepen
 
 
 def _new_job(asked: GenerationRequest, request: AnyRequest, services: Services) -> NewJob:
-    dimensions = gather_dimensions(asked.dimensions, request.headers.multi_items())
+    dimensions = gather_dimensions(asked.dimensions, request.scope["headers"])
     replay = replay_of(asked, dimensions, request.headers, services.settings.jobs)
     submit = as_submit(asked, services.settings)
     new = resolve(submit, dimensions, viewer(request), services.settings, replay, quality=quality_of(asked))

@@ -14,7 +14,6 @@ from api.decoding import CancelBody, RedriveBody
 from api.openapi import ServicesDependency, answers
 from api.operating.filters import FILTERS, FilterDependency, job_filter, own_name, visible
 from api.operating.schemas import CancelRequest, JobCount, JobsCanceled
-from api.origins import wants_json
 from api.problems import ProblemError, invalid
 from api.schemas import JobList, Redriven, RedriveRequest
 from api.services import Services
@@ -67,8 +66,7 @@ async def count_jobs(request: AnyRequest, services: ServicesDependency, where: F
     status_code=200,
     dto=CancelBody,
     return_dto=None,
-    opt=SUBMIT,
-    guards=[wants_json],
+    opt={**SUBMIT, "json": True},
     summary="Cancel many jobs",
     responses=answers(400, 409, 413, 415),
 )
@@ -104,8 +102,7 @@ async def cancel_jobs(data: JSONBody[CancelRequest], request: AnyRequest, servic
     status_code=200,
     dto=RedriveBody,
     return_dto=None,
-    opt=ADMIN,
-    guards=[wants_json],
+    opt={**ADMIN, "json": True},
     summary="Retry many failed or dead jobs",
     responses=answers(400, 409, 413, 415),
 )

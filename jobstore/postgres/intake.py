@@ -67,14 +67,13 @@ class Intake:
         if self._count >= _WAITING:
             raise TimeoutError("too many submits wait to be written")
         asked = _Asked(new, asyncio.get_running_loop().create_future())
-        asked.answer.add_done_callback(self._answered)
         self._count += 1
         group = self._group_of(new)
         self._waiting.setdefault(group, []).append(asked)
         if group not in self._busy:
             self._busy.add(group)
             self._start(self._write_group(group))
-        return await asyncio.shield(asked.answer)
+        return await asked.answer
 
     async def drain(self) -> None:
         """Wait until nothing is left to be written."""
@@ -86,10 +85,17 @@ class Intake:
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
-    def _answered(self, answer: asyncio.Future[Job]) -> None:
+    def _settle(self, asked: _Asked, outcome: Job | BaseException) -> None:
+        """Tell whoever asked, if they haven't gone."""
         self._count -= 1
-        if not answer.cancelled():
-            answer.exception()  # whoever waited has it; they may have gone
+        if asked.answer.done():
+            return
+        if isinstance(outcome, Job):
+            asked.answer.set_result(outcome)
+        elif isinstance(outcome, asyncio.CancelledError):
+            asked.answer.cancel()
+        else:
+            asked.answer.set_exception(outcome)
 
     async def _write_group(self, group: Group) -> None:
         """Write what waits in a group until nothing does. A batch is taken when there is room for its transaction."""
@@ -109,22 +115,20 @@ class Intake:
         except Exception as error:
             if _is_lost(error):
                 for asked in batch:  # whether it was committed is not known: a client that asks again has its key
-                    asked.answer.set_exception(error)
+                    self._settle(asked, error)
             elif len(batch) == 1:
                 await self._write_alone(batch[0])
             else:  # one of them is at fault, or two batches are in each other's way: halves find out
                 for part in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
                     await self._write_batch(part)
             return
-        except BaseException:
+        except BaseException as error:
             for asked in batch:
-                asked.answer.cancel()
+                self._settle(asked, error)
             raise
         for asked, outcome in zip(batch, found, strict=True):
-            if isinstance(outcome, Job):
-                asked.answer.set_result(outcome)
-            elif outcome is not None:
-                asked.answer.set_exception(outcome)
+            if outcome is not None:
+                self._settle(asked, outcome)
             else:
                 self._start(self._write_in_turn(asked))
 
@@ -134,12 +138,13 @@ class Intake:
 
     async def _write_alone(self, asked: _Asked) -> None:
         try:
-            asked.answer.set_result(await self._write_one(asked.new))
-        except Exception as error:
-            asked.answer.set_exception(error)
-        except BaseException:
-            asked.answer.cancel()
-            raise
+            job = await self._write_one(asked.new)
+        except BaseException as error:
+            self._settle(asked, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._settle(asked, job)
 
     def _next_batch(self, group: Group) -> list[_Asked]:
         """The first that wait; of those with one idempotency key only the first."""

@@ -31,6 +31,15 @@ SELECT slice.* FROM unnest(%(ids)s::uuid[], %(since)s::timestamptz[]) AS wanted 
 JOIN quota_slice AS slice ON slice.quota_id = wanted.quota_id AND slice.starts_at >= wanted.since
 ORDER BY quota_id, starts_at
 """
+# Of a quota whose window nobody has looked at yet, all.
+_SLICES_OF = """
+SELECT slice.* FROM quota
+JOIN unnest(%(kinds)s::text[], %(owners)s::text[]) AS asked (kind, owner)
+    ON quota.owner_kind = asked.kind AND quota.owner = asked.owner
+LEFT JOIN unnest(%(ids)s::uuid[], %(since)s::timestamptz[]) AS known (quota_id, since) ON known.quota_id = quota.id
+JOIN quota_slice AS slice ON slice.quota_id = quota.id AND slice.starts_at >= coalesce(known.since, '-infinity')
+ORDER BY slice.quota_id, slice.starts_at
+"""
 _ADD = """
 INSERT INTO quota_slice AS slice (quota_id, starts_at, held, used)
 SELECT * FROM unnest(%(quotas)s::uuid[], %(starts)s::timestamptz[], %(held)s::numeric[], %(used)s::numeric[])
@@ -55,6 +64,55 @@ DELETE FROM quota_slice WHERE (quota_id, starts_at) IN (
     WHERE held = 0 LIMIT %(limit)s FOR UPDATE OF slice SKIP LOCKED
 )
 """
+
+
+_MOST_KNOWN = 10_000
+
+
+class Since:
+    """From where on the slices of quotas were counted when they were last looked at: a window only ever moves on."""
+
+    def __init__(self) -> None:
+        """Knows of none."""
+        self._known: dict[UUID, datetime] = {}
+        self._of: dict[Owner, tuple[UUID, ...]] = {}
+
+    def of(self, owners: Sequence[Owner]) -> dict[UUID, datetime]:
+        """By quota."""
+        return {quota_id: self._known[quota_id] for owner in owners for quota_id in self._of.get(owner, ())}
+
+    def learn(self, quotas: Iterable[Quota], since: Mapping[UUID, datetime]) -> None:
+        """Remember."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+            self._of.clear()
+        self._known |= since
+        by_owner: dict[Owner, list[UUID]] = {}
+        for quota in quotas:
+            by_owner.setdefault((quota.owner_kind, quota.owner), []).append(quota.id)
+        self._of |= {owner: tuple(ids) for owner, ids in by_owner.items()}
+
+
+async def admission(
+    connection: Connection, owners: Sequence[Owner], since: Since
+) -> tuple[list[Quota], dict[UUID, list[Slice]], datetime]:
+    """The owners' quotas, locked as ``lock`` does it, with the slices that count; in a pipeline in one go."""
+    arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
+    locked = await connection.execute(_LOCK, arguments)
+    # A statement of its own, begun after the locks were had: that one's snapshot may be from before.
+    known = since.of(owners)
+    counted = await connection.execute(_SLICES_OF, arguments | {"ids": list(known), "since": list(known.values())})
+    rows = await locked.fetchall()
+    now = max((row.pop("now") for row in rows), default=EPOCH)
+    quotas = [_to_quota(row) for row in rows]
+    starts = {quota.id: counted_since(quota, now) for quota in quotas}
+    found: dict[UUID, list[Slice]] = {}
+    for row in await counted.fetchall():
+        start = starts.get(row["quota_id"])
+        if start is not None and row["starts_at"] >= start:
+            found.setdefault(row.pop("quota_id"), []).append(Slice(**row))
+    since.learn(quotas, starts)
+    return quotas, found, now
 
 
 async def lock(connection: Connection, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 import msgspec
+from psycopg import AsyncCursor
 from psycopg.types.json import Jsonb
 
 from jobstore.job import NewJob
@@ -41,23 +42,33 @@ _DROP = "DELETE FROM replay WHERE scope = %(scope)s AND key = %(key)s"
 
 async def add(connection: Connection, jobs: Sequence[NewJob]) -> set[UUID]:
     """Remember jobs under their idempotency keys, no two under one; those that no key has made before."""
-    fresh = {new.id for new in jobs if new.replay is None}
+    return await added(await ask(connection, jobs), jobs)
+
+
+async def ask(connection: Connection, jobs: Sequence[NewJob]) -> AsyncCursor[Row] | None:
+    """Begin to ``add``; ``added`` tells what came of it. None where no job has an idempotency key."""
     asked = [
         msgspec.structs.asdict(new.replay) | {"scope": new.key_id or NOBODY, "job_id": new.id}
         for new in jobs
         if new.replay is not None
     ]
-    if asked:
-        renewing = [new.id for new in jobs if new.replay is not None and new.replay.renew]
-        instead = {new.id: new.replay.instead_of for new in jobs if new.replay is not None and new.replay.instead_of}
-        arguments = {
-            "replays": Jsonb(asked, dumps=msgspec.json.encode),
-            "renewing": renewing,
-            "heirs": list(instead),
-            "forerunners": list(instead.values()),
-        }
-        fresh |= {row["job_id"] for row in await every(connection, _ADD, arguments)}
-    return fresh
+    if not asked:
+        return None
+    renewing = [new.id for new in jobs if new.replay is not None and new.replay.renew]
+    instead = {new.id: new.replay.instead_of for new in jobs if new.replay is not None and new.replay.instead_of}
+    arguments = {
+        "replays": Jsonb(asked, dumps=msgspec.json.encode),
+        "renewing": renewing,
+        "heirs": list(instead),
+        "forerunners": list(instead.values()),
+    }
+    return await connection.execute(_ADD, arguments)
+
+
+async def added(asked: AsyncCursor[Row] | None, jobs: Sequence[NewJob]) -> set[UUID]:
+    """The jobs that no idempotency key has made before."""
+    fresh = {new.id for new in jobs if new.replay is None}
+    return fresh if asked is None else fresh | {row["job_id"] for row in await asked.fetchall()}
 
 
 async def renewed(connection: Connection, jobs: Sequence[NewJob]) -> dict[Place, Row]:

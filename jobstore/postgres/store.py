@@ -58,6 +58,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         self._transactions = Transactions(url, max_connections, wait_s)
         self._lanes: set[str] = set()
         self._free: set[Owner] = set()  # owners that had no quota when they were last looked at
+        self._since = quotas.Since()
         # Not all connections: there is more to do than submits, which may wait for a lock.
         at_once = max(2, max_connections * 6 // 10)
         self._intake = Intake(self._submit_together, self._submit_alone, self._group_of, at_once)
@@ -96,8 +97,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         return await self.told(row)
 
     async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        limited: set[Owner] = set()
-        found = await self.in_transaction(lambda rows: submit.together(rows, jobs, limited))
+        found, limited = await self._transactions.pipelined(lambda rows: submit.together(rows, jobs, self._since))
         owners = {owner for new in jobs for owner in owners_of(new.key_id, new.team, new.customer)}
         if len(self._free) >= _OWNERS:
             self._free.clear()

@@ -9,15 +9,16 @@ from uuid import UUID
 
 from jobstore.errors import QuotaExceededError
 from jobstore.job import CacheOutcome, Job, JobState, NewJob, Picture
-from jobstore.postgres import replays
+from jobstore.postgres import quotas, replays
 from jobstore.postgres.columns import every
 from jobstore.postgres.insert import INSERT_JOBS, arguments_of
 from jobstore.postgres.listing import told
+from jobstore.postgres.quotas import Since
 from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
-from jobstore.quotas import Owner
+from jobstore.quotas import EPOCH, Owner
 from jobstore.rules import requests
-from jobstore.rules.quotas import Entry, admission, owners_of
+from jobstore.rules.quotas import Admission, Entry, owners_of
 from jobstore.rules.rows import Booking, Row
 
 Accepted = Job | QuotaExceededError | None
@@ -61,34 +62,41 @@ async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture])
     return row
 
 
-async def together(rows: PostgresRows, jobs: Sequence[NewJob], limited: set[Owner]) -> list[Accepted]:
-    """What becomes of jobs that no pictures were found for, in their order, in one transaction.
+async def together(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> tuple[list[Accepted], set[Owner]]:
+    """What becomes of jobs that no pictures were found for, in their order; and which of their owners have quotas.
 
-    No two of them may have one idempotency key. Owners that have quotas are added to ``limited``. Raises LostRaceError,
-    and whatever one of them alone would raise.
+    In three ways to the server and back where the transaction is pipelined: what is known and what quotas hold, the
+    jobs, the bookings. No two jobs may have one idempotency key. Raises LostRaceError, and whatever one of them alone
+    would raise.
     """
     earlier = await replays.renewed(rows.connection, jobs)
-    fresh = await replays.add(rows.connection, jobs)
-    admitted, refused = await _admit(rows, [new for new in jobs if new.id in fresh], limited)
+    asked = await replays.ask(rows.connection, jobs)
+    gate = await _gate(rows, jobs, since)
+    fresh = await replays.added(asked, jobs)
+    admitted, refused = _admit(gate, [new for new in jobs if new.id in fresh])
+    rows.book_quotas(gate.bookings)
     await replays.undo(rows.connection, [new for new in jobs if new.id in refused], earlier)
     found = await _write(rows, admitted)
-    return [refused.get(new.id) or found.get(new.id) for new in jobs]
+    return [refused.get(new.id) or found.get(new.id) for new in jobs], gate.limited
 
 
-async def _admit(
-    rows: PostgresRows, jobs: Sequence[NewJob], limited: set[Owner]
+async def _gate(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> Admission:
+    """The quotas of all owners of the jobs, locked."""
+    owners = sorted({owner for whose in {_whose(new) for new in jobs} for owner in owners_of(*whose)})
+    return Admission(*await quotas.admission(rows.connection, owners, since)) if owners else Admission((), {}, EPOCH)
+
+
+def _admit(
+    gate: Admission, jobs: Sequence[NewJob]
 ) -> tuple[list[tuple[NewJob, list[Entry]]], dict[UUID, QuotaExceededError]]:
     """Those that their quotas let in, and where they are booked; and why the others are not."""
     owners = {whose: owners_of(*whose) for whose in {_whose(new) for new in jobs}}
-    gate = await admission(rows, sorted({owner for each in owners.values() for owner in each}))
-    limited |= gate.limited
     admitted, refused = [], {}
     for new in jobs:
         try:
             admitted.append((new, gate.admit(new, owners[_whose(new)], waits=True)))
         except QuotaExceededError as error:
             refused[new.id] = error
-    rows.book_quotas(gate.bookings)
     return admitted, refused
 
 

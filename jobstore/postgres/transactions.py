@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Pipeline
 from psycopg.errors import DeadlockDetected, FeatureNotSupported
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
@@ -93,6 +93,13 @@ class Transactions:
         """
         return await self._shielded.run(self._persist(lambda: self._in_transaction(work), limit_s))
 
+    async def pipelined(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+        """The same, on a connection where statements go to the server without waiting for the one before.
+
+        ``work`` waits only where it fetches. Every statement must be a single command.
+        """
+        return await self._shielded.run(self._persist(lambda: self._in_pipeline(work), _LONGEST_S))
+
     async def plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """The result of ``work`` on a connection where every statement is a transaction of its own.
 
@@ -130,6 +137,23 @@ class Transactions:
             rows = PostgresRows(connection)
             result = await work(rows)
             await rows.flush()
+            return result
+
+    async def _in_pipeline(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+        if not Pipeline.is_supported():
+            return await self._in_transaction(work)
+        async with self._connected() as connection:
+            try:
+                async with connection.pipeline():
+                    # By hand: the driver's own block would wait for everything before it sends COMMIT.
+                    await connection.execute("BEGIN")
+                    rows = PostgresRows(connection)
+                    result = await work(rows)
+                    await rows.flush()
+                    await connection.execute("COMMIT")
+            except BaseException:
+                await connection.rollback()
+                raise
             return result
 
     async def _check(self, connection: Connection) -> None:

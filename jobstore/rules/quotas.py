@@ -84,6 +84,58 @@ def owners_of(key_id: UUID | None, team: str | None, customer: str | None) -> li
     return owners
 
 
+class _Counter:
+    """One quota in an admission: what it had taken, and what is booked as the admission goes."""
+
+    def __init__(self, quota: Quota, slices: Sequence[Slice], now: datetime) -> None:
+        self.quota = quota
+        self.entry = Entry(quota.id, slice_start(quota, now), quota.kind)  # all jobs come at the same time
+        self.taken = sum((piece.taken for piece in slices), _NOTHING)
+        self._slices = slices
+        self._now = now
+        self._held = self._used = _NOTHING
+
+    def has_room_for(self, amount: Decimal) -> bool:
+        """True where so much more keeps within the limit; nothing always does."""
+        return not amount or self.taken + amount <= self.quota.most
+
+    def book(self, amount: Decimal) -> None:
+        self.taken += amount
+        if self.quota.kind is QuotaKind.REQUESTS:
+            self._used += amount
+        else:
+            self._held += amount
+
+    @property
+    def booking(self) -> QuotaBooking:
+        """What was booked."""
+        return QuotaBooking(self.quota.id, self.entry.starts_at, self._held, self._used)
+
+    @property
+    def status(self) -> QuotaStatus:
+        """How the quota stands, with what is booked."""
+        return status_of(self.quota, self._counted, self._now)
+
+    @property
+    def _counted(self) -> list[Slice]:
+        """The slices that count, and what is booked."""
+        return [*self._slices, Slice(starts_at=self.entry.starts_at, held=self._held, used=self._used)]
+
+    def room_at(self, amount: Decimal) -> datetime | None:
+        """When there is room for so much if nothing else comes; None where no passing of time makes any."""
+        quota = self.quota
+        if amount > quota.most or quota.period == "total":
+            return None
+        if not quota.rolling:
+            return window_end(quota, self._now)
+        excess = self.taken + amount - quota.most
+        for piece in sorted(self._counted, key=lambda piece: piece.starts_at):
+            excess -= piece.taken
+            if excess <= 0:
+                return leaves_at(quota, piece.starts_at)
+        return window_end(quota, self._now)
+
+
 class Admission:
     """Decides one submit after the other on what the quotas held when they were locked, and books as it goes.
 
@@ -93,24 +145,21 @@ class Admission:
 
     def __init__(self, quotas: Iterable[Quota], slices: Mapping[UUID, Sequence[Slice]], now: datetime) -> None:
         """``slices`` are those of each quota that count ``now``."""
-        self._now = now
-        self._quotas: dict[Owner, list[Quota]] = {}
+        self._counters: dict[Owner, list[_Counter]] = {}
         for quota in quotas:
-            self._quotas.setdefault((quota.owner_kind, quota.owner), []).append(quota)
-        self._slices = {quota_id: list(found) for quota_id, found in slices.items()}
-        self._taken = {quota_id: sum((piece.taken for piece in found), _NOTHING) for quota_id, found in slices.items()}
-        self._booked: dict[tuple[UUID, datetime], QuotaBooking] = {}
-        self._entries: dict[UUID, Entry] = {}  # all jobs of one admission come at the same time
+            counter = _Counter(quota, slices.get(quota.id, ()), now)
+            self._counters.setdefault((quota.owner_kind, quota.owner), []).append(counter)
+        self._booked: dict[int, _Counter] = {}
 
     @property
     def limited(self) -> set[Owner]:
         """The owners that have quotas."""
-        return set(self._quotas)
+        return set(self._counters)
 
     @property
     def bookings(self) -> list[QuotaBooking]:
         """What has been booked so far, a row a slice."""
-        return list(self._booked.values())
+        return [counter.booking for counter in self._booked.values()]
 
     def admit(self, job: Claimant, owners: Sequence[Owner], *, waits: bool, counts: bool = True) -> list[Entry]:
         """Book the job with all quotas of its owners; where it is booked. Raises QuotaExceededError, nothing booked.
@@ -119,55 +168,20 @@ class Admission:
         was submitted before.
         """
         wanted = [
-            (quota, amount)
+            (counter, amount)
             for owner in owners
-            for quota in self._quotas.get(owner, ())
-            if (amount := _amount(quota, job, waits=waits, counts=counts)) is not None
+            for counter in self._counters.get(owner, ())
+            if (amount := _amount(counter.quota, job, waits=waits, counts=counts)) is not None
         ]
-        # What no waiting mends is said first.
-        for quota, amount in sorted(wanted, key=lambda pair: pair[0].kind is not QuotaKind.SPEND):
-            if amount and self._taken.get(quota.id, _NOTHING) + amount > quota.most:
-                raise QuotaExceededError(self._status(quota), amount, self._room_at(quota, amount))
-        entries = []
-        for quota, amount in wanted:
-            entry = self._entries.get(quota.id)
-            if entry is None:
-                entry = self._entries[quota.id] = Entry(quota.id, slice_start(quota, self._now), quota.kind)
-            self._book(entry, amount)
-            entries.append(entry)
-        return entries
-
-    def _book(self, entry: Entry, amount: Decimal) -> None:
-        self._taken[entry.quota_id] = self._taken.get(entry.quota_id, _NOTHING) + amount
-        place = (entry.quota_id, entry.starts_at)
-        before = self._booked.get(place, QuotaBooking(*place, _NOTHING, _NOTHING))
-        used = amount if entry.kind is QuotaKind.REQUESTS else _NOTHING
-        self._booked[place] = QuotaBooking(*place, before.held + amount - used, before.used + used)
-
-    def _status(self, quota: Quota) -> QuotaStatus:
-        return status_of(quota, self._counted(quota), self._now)
-
-    def _counted(self, quota: Quota) -> list[Slice]:
-        """The slices that count, and what this admission has booked."""
-        booked = [
-            Slice(starts_at=booking.starts_at, held=booking.held, used=booking.used)
-            for booking in self._booked.values()
-            if booking.quota_id == quota.id
-        ]
-        return [*self._slices.get(quota.id, ()), *booked]
-
-    def _room_at(self, quota: Quota, amount: Decimal) -> datetime | None:
-        """When there is room for so much if nothing else comes; None where no passing of time makes any."""
-        if amount > quota.most or quota.period == "total":
-            return None
-        if not quota.rolling:
-            return window_end(quota, self._now)
-        excess = self._taken[quota.id] + amount - quota.most
-        for piece in sorted(self._counted(quota), key=lambda piece: piece.starts_at):
-            excess -= piece.taken
-            if excess <= 0:
-                return leaves_at(quota, piece.starts_at)
-        return window_end(quota, self._now)
+        if not all(counter.has_room_for(amount) for counter, amount in wanted):
+            # What no waiting mends is said first.
+            wanted.sort(key=lambda pair: pair[0].quota.kind is not QuotaKind.SPEND)
+            full, amount = next(pair for pair in wanted if not pair[0].has_room_for(pair[1]))
+            raise QuotaExceededError(full.status, amount, full.room_at(amount))
+        for counter, amount in wanted:
+            counter.book(amount)
+            self._booked[id(counter)] = counter
+        return [counter.entry for counter, _ in wanted]
 
 
 def _amount(quota: Quota, job: Claimant, *, waits: bool, counts: bool) -> Decimal | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ _NAME_HINTS = (
 )
 
 
+@lru_cache(maxsize=256)
 def guess_family(model: str) -> str:
-    """The family that a hub id or path suggests by its name."""
+    """The family that a hub id or path suggests by its name. Kept: every submit asks."""
     name = model.lower()
     return next((family for hint, family in _NAME_HINTS if hint in name), "auto")

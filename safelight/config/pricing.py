@@ -69,12 +69,14 @@ class PricingSettings(Base, frozen=True, kw_only=True):
         if self.max_per_image is not None:
             return Decimal(self.max_per_image)
         pixels = width * height
-        price = (
-            Decimal(self.sizes.get(f"{width}x{height}", self.per_image))
-            + Decimal(self.per_megapixel) * Decimal(pixels).scaleb(-6)
-            + Decimal(self.per_megapixel_step) * Decimal(pixels * steps).scaleb(-6)
-            + Decimal(self.per_adapter) * adapters
-        )
+        price = Decimal(self.sizes.get(f"{width}x{height}", self.per_image) if self.sizes else self.per_image)
+        # Every submit asks, and most prices are of one kind: what costs nothing isn't added.
+        if self.per_megapixel != "0":
+            price += Decimal(self.per_megapixel) * Decimal(pixels).scaleb(-6)
+        if self.per_megapixel_step != "0":
+            price += Decimal(self.per_megapixel_step) * Decimal(pixels * steps).scaleb(-6)
+        if adapters:
+            price += Decimal(self.per_adapter) * adapters
         return max(price, Decimal(self.minimum)).quantize(_SMALLEST, ROUND_HALF_UP)
 
     @property
