@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from safelight.cli.client.costs import costs
 from safelight.cli.client.jobs import jobs
 from safelight.cli.client.lanes import lanes
 from safelight.cli.client.quotas import quotas
@@ -17,6 +18,7 @@ from safelight.cli.doctor.command import doctor
 from safelight.cli.keys.audit import audit
 from safelight.cli.keys.commands import keys
 from safelight.cli.outputs.commands import outputs
+from safelight.cli.reports import reports
 from safelight.cli.server.api import api
 from safelight.cli.server.migrate import migrate
 from safelight.cli.server.up import up
@@ -50,8 +52,10 @@ app.add_typer(workers, name="workers")
 app.command()(status)
 app.add_typer(webhooks, name="webhooks")
 app.add_typer(quotas, name="quotas")
+app.command()(costs)
 app.add_typer(keys, name="keys")
 app.command()(audit)
 app.add_typer(outputs, name="outputs")
 app.command()(migrate)
+app.add_typer(reports, name="reports")
 app.command()(doctor)

@@ -1,0 +1,47 @@
+"""``safelight reports``: the views of costs for SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Annotated
+
+import psycopg
+import typer
+
+from safelight.cli.consoles import err, out
+from safelight.cli.exits import CommandError, RefusedError, reported
+from safelight.cli.options import ConfigOption, settings_for
+
+
+def install(
+    role: Annotated[str, typer.Option(help="Who may read the views; made where it is not there.")] = "safelight_reader",
+    no_role: Annotated[bool, typer.Option("--no-role", help="Make the views alone.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Make the views of costs in the store's database (PostgreSQL), or make them anew after an upgrade."""
+    from dashboards.sql.install import SCHEMA, ReportsError
+    from dashboards.sql.install import install as make
+    from safelight.cli.server.reasons import sentence_of
+    from safelight.cli.server.stores import store_url
+
+    with reported():
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", role, re.ASCII):
+            raise RefusedError("--role must be a name of a-z, 0-9 and _")
+        with store_url(settings_for(config)) as url:
+            if not url.startswith(("postgresql://", "postgres://")):
+                raise RefusedError("the views are for PostgreSQL; any store answers  safelight costs")
+            try:
+                asyncio.run(make(url, None if no_role else role))
+            except ReportsError as error:
+                raise CommandError(str(error)) from error
+            except psycopg.Error as error:
+                raise CommandError(f"the views can't be made: {sentence_of(error, url)}") from error
+    out().print(SCHEMA, markup=False)
+    if not no_role:
+        grant = f"CREATE USER grafana PASSWORD '…' IN ROLE {role};"
+        err().print(f"{role} may read them. Let somebody in:  {grant}", markup=False, soft_wrap=True)
+
+
+reports = typer.Typer(help="Views of costs for SQL and Grafana.", no_args_is_help=True)
+reports.command()(install)

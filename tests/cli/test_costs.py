@@ -1,0 +1,53 @@
+"""``safelight costs`` and ``safelight reports``: what jobs cost, as a table, JSON and CSV, and the views for SQL."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from safelight.cli.client.cost_look import show_costs
+from tests.cli.test_client import Commands, commands
+
+__all__ = ["commands"]
+
+
+def report(**changes: object) -> str:
+    """What the API tells of a team's two keys."""
+    sums = {"currency": "USD", "jobs": 1, "attempts": 2, "pictures": 1, "gpu_seconds": "1.5", "saved": "0"}
+    return json.dumps(
+        {
+            "first": "2026-11-01", "last": "2026-11-30", "by": ["team", "key"], "names": {"id-1": "backend"},
+            "data": [sums | {"group": {"team": None, "key": "id-1"}, "charged": "0.002"}],
+            "rest": [sums | {"group": {}, "charged": "0.001"}],
+            "totals": [sums | {"group": {}, "charged": "0.003"}],
+        }
+        | changes
+    )  # fmt: skip
+
+
+def test_a_table_ends_with_the_rest_and_the_total() -> None:
+    """Keys by their names; what has no team has a dash."""
+    text, notes = io.StringIO(), io.StringIO()
+    show_costs(report(), Console(file=text, width=160), Console(file=notes))
+    lines = [line.split() for line in text.getvalue().splitlines()]
+    assert lines[0][:2] == ["TEAM", "KEY"]
+    assert ["-", "backend", "1", "2", "1", "1.5", "0.002", "0", "USD"] in lines
+    assert ["(rest)", "1", "2", "1", "1.5", "0.001", "0", "USD"] in lines
+    assert ["(total)", "1", "2", "1", "1.5", "0.003", "0", "USD"] in lines
+    show_costs(report(data=[], rest=[], totals=[]), Console(file=text), Console(file=notes))
+    assert "Nothing was settled" in notes.getvalue()
+
+
+def test_costs_over_the_api(commands: Commands) -> None:
+    """As a table, as JSON and as CSV; what the API refuses is told by the option's name."""
+    options = ("--by", "team", "--by", "dim:experiment", "--only", "team=nobody", "--zone", "Europe/Berlin")
+    assert "Nothing was settled" in commands.run("costs", *options).stderr
+    found = commands.json("costs", *options)
+    assert (found["by"], found["data"], found["zone"]) == (["team", "dim:experiment"], [], "Europe/Berlin")
+    table = commands.run("costs", "--csv", *options).stdout
+    assert table.splitlines() == ["team,dim:experiment,currency,jobs,attempts,pictures,gpu_seconds,charged,saved"]
+    assert "--from" in commands.run("costs", "--from", "yesterday", code=2).stderr
+    assert "--only" in commands.run("costs", "--only", "team", code=2).stderr
+    assert "--csv" in commands.run("costs", "--csv", "--json", code=2).stderr
