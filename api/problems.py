@@ -152,7 +152,10 @@ def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Pro
 def _from_validation(request: Request[Any, Any, Any], error: ValidationException) -> ProblemError:
     first = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
     name = str(first.get("key", ""))
-    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
+    handler = request.route_handler
+    signatures = [handler, *handler.resolve_dependencies().values()]  # parameters may be those of what a route needs
+    known = (one.parsed_fn_signature.parameters.get(name) for one in signatures)
+    parameter = next((parameter for parameter in known if parameter is not None), None)
     if name == "data":
         return ProblemError(400, "invalid_json", "the body is missing: it must be a JSON object")
     kwarg = parameter.kwarg_definition if parameter else None

@@ -90,7 +90,7 @@ def _encoded(name: str, value: Any) -> Any:
     if name in _AMOUNTS:
         return format(Decimal(value), "f")
     if name in _JSON and not isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return value
 
 
