@@ -48,7 +48,7 @@ def test_an_admin_sees_all_and_a_key_its_own(http: httpx.Client, keys: dict[str,
     assert row["group"]["team"] == "ads"
     assert list(own["names"].values()) == ["ann"]
     other = next(row["group"]["key"] for row in whole["data"] if row["group"]["team"] == "ops")
-    assert_problem(http.get(f"/v1/costs?key={other}", headers=keys["ann"]), 403)
+    assert_problem(http.get(f"/v1/costs?key={other}", headers=keys["ann"]), 403, "key")
     times = http.get("/v1/latency?by=model", headers=keys["ann"]).json()
     assert times["total"]["jobs"] == 1
 
