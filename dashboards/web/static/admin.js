@@ -79,7 +79,8 @@ function draw(canvas) {
       pointRadius: 0, pointHitRadius: 8, tension: .25 };
   });
   probe.style.removeProperty("color");
-  const axis = (more) => ({ ticks: { color: text, maxRotation: 0, autoSkipPadding: 16 }, grid: { color: line }, stacked: asked.stacked, ...more });
+  const whole = asked.series.every((one) => one.data.every(Number.isInteger));
+  const axis = (more) => ({ ticks: { color: text, precision: whole ? 0 : undefined, maxRotation: 0, autoSkipPadding: 16 }, grid: { color: line }, stacked: asked.stacked, ...more });
   Chart.getChart(canvas)?.destroy();
   new Chart(canvas, {
     type: asked.kind,
