@@ -83,7 +83,7 @@ class ApiDocument:
             components=Components(security_schemes={"key": scheme}),
             use_handler_docstrings=True,
         )
-        unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "backlog")}
+        unused = {name: Provide(lambda: None, sync_to_thread=False) for name in ("services", "gauges")}
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
         document["components"]["schemas"].update(
