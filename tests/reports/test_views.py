@@ -120,7 +120,8 @@ def test_views_agree_with_the_ledger_in_every_zone(
 
 QUOTAS = [
     new_quota("total", 10),
-    *(new_quota(f"c-{period}-{zone[:4]}", 10, period=period, zone=zone) for period in ("1d", "1w", "1M", "1y", "6h", "15m")
+    *(new_quota(f"c-{period}-{zone[:4]}", 10, period=period, zone=zone)
+      for period in ("1d", "1w", "1M", "1y", "6h", "15m")
       for zone in ("Europe/Berlin", "Asia/Kathmandu")),
     *(new_quota(f"r-{period}", 10, period=period, rolling=True) for period in ("1m", "1h", "24h", "7d", "100s")),
     new_quota("jobs", 5, "concurrency"),
