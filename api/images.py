@@ -10,6 +10,7 @@ from litestar.params import PathParameter
 from api.auth import READ, find_job
 from api.openapi import JobId, ServicesDependency, answers, picture_answers
 from api.problems import ProblemError
+from api.services import Services
 from jobstore.errors import OutputDamagedError, OutputNotFoundError
 from jobstore.job import Job, JobState, Picture
 from jobstore.outputs import Outputs, get_whole
@@ -17,7 +18,7 @@ from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
 
-_CACHING = "private, max-age=31536000, immutable"
+CACHING = "private, max-age=31536000, immutable"
 
 Index = Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+$")]
 
@@ -33,10 +34,14 @@ async def read_image(
     job_id: JobId, index: Index, request: Request[Any, Any, Any], services: ServicesDependency
 ) -> Response[bytes]:
     """The picture's file, cacheable for ever; 409 while the job has not succeeded, 304 to a matching If-None-Match."""
-    job = await find_job(request, job_id)
-    picture = _find(job, index)
-    headers = {"ETag": f'"{picture.sha256}"', "Cache-Control": _CACHING}
-    if _matches(request.headers.get("if-none-match", ""), picture.sha256):
+    return await picture_answer(request, services, await find_job(request, job_id), index)
+
+
+async def picture_answer(request: Request[Any, Any, Any], services: Services, job: Job, index: str) -> Response[bytes]:
+    """What a request for that picture of the job is answered. Raises ProblemError."""
+    picture = picture_of(job, index)
+    headers = {"ETag": f'"{picture.sha256}"', "Cache-Control": CACHING}
+    if has_already(request.headers.get("if-none-match", ""), picture.sha256):
         return Response(b"", status_code=304, headers=headers, media_type=picture.media_type)
     data = await read_picture(services.outputs, picture)
     name = f"{job.id}-{picture.index}.{picture.media_type.removeprefix('image/')}"
@@ -59,7 +64,8 @@ async def read_picture(outputs: Outputs, picture: Picture) -> bytes:
         raise ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}) from None
 
 
-def _find(job: Job, index: str) -> Picture:
+def picture_of(job: Job, index: str) -> Picture:
+    """The job's picture of that number. Raises ProblemError."""
     if job.state is not JobState.SUCCEEDED:
         raise ProblemError(409, "job_not_succeeded", f"the job is {job.state.value}: it has no pictures")
     for picture in job.pictures:
@@ -68,7 +74,7 @@ def _find(job: Job, index: str) -> Picture:
     raise ProblemError(404, "image_not_found", f"the job has pictures 0 to {len(job.pictures) - 1}")
 
 
-def _matches(condition: str, digest: str) -> bool:
-    """RFC 9110, 13.1.2: any of the listed tags, or a star; weak comparison."""
+def has_already(condition: str, digest: str) -> bool:
+    """Whether an If-None-Match names the file (RFC 9110, 13.1.2): one of its tags, or a star; weak comparison."""
     tags = {tag.strip().removeprefix("W/") for tag in condition.split(",")}
     return "*" in tags or f'"{digest}"' in tags

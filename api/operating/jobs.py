@@ -43,7 +43,7 @@ async def list_jobs(
     A search looks at 20,000 jobs at most: where it stopped before the page was full, `stopped_early` is true, and
     `next_cursor` goes on from there.
     """
-    _known(request, (*FILTERS, "limit", "cursor"))
+    only_known(request, (*FILTERS, "limit", "cursor"))
     where = visible(where, viewer(request), services)
     try:
         page = await services.store.list_jobs(msgspec.structs.replace(where, limit=limit, cursor=cursor))
@@ -56,7 +56,7 @@ async def list_jobs(
 @get("/jobs/count", opt=READ, dependencies=_WHERE, summary="Count jobs", responses=answers(400))
 async def count_jobs(request: AnyRequest, services: ServicesDependency, where: FilterDependency) -> JobCount:
     """How many jobs a filter names, up to 10,000, of those that a list with it would show."""
-    _known(request, FILTERS)
+    only_known(request, FILTERS)
     counted = await services.store.count_jobs(visible(where, viewer(request), services))
     return JobCount(count=counted.count, at_least=counted.at_least, as_of=counted.as_of)
 
@@ -191,7 +191,7 @@ def _unfinished(data: CancelRequest) -> JobFilter:
     return msgspec.structs.replace(where, states=where.states or UNFINISHED)
 
 
-def _known(request: AnyRequest, names: tuple[str, ...]) -> None:
+def only_known(request: AnyRequest, names: tuple[str, ...]) -> None:
     """Raise ProblemError on a query parameter that isn't known."""
     for name in request.query_params:
         if name not in names:
