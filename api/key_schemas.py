@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from jobstore.key_fields import MAX_MODELS, MAX_NAME
-from jobstore.keys import MAX_GRACE_S, MAX_WEIGHT, MIN_WEIGHT, OWNER_PATTERN, Scope
+from jobstore.keys import MAX_GRACE_S, MAX_WEIGHT, MIN_WEIGHT, OWNER_PATTERN, KeyState, Scope
 from safelight.config.settings import Name
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
@@ -64,7 +64,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
     object: Literal["api_key"] = "api_key"
     name: str
     hint: str
-    state: Literal["in_force", "expired", "revoked"]
+    state: KeyState
     scopes: tuple[Scope, ...]
     models: tuple[str, ...] | None
     team: str | None

@@ -42,10 +42,17 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Which entries to list, newest first. ``cursor`` is what the page before gave."""
+    """Which entries to list, newest first. ``cursor`` is what the page before gave.
+
+    ``actor`` is a part of the name of who acted, in small letters or large ones. ``after`` and ``before`` bound the
+    time: from the one on, and up to the other, which is not in it.
+    """
 
     action: str | None = None
     target: str | None = None
+    actor: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
     limit: int = 100
     cursor: str | None = None
 

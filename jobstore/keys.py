@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 from uuid import UUID
 
 from msgspec import UNSET, Struct, UnsetType
@@ -24,6 +24,10 @@ OWNER_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 MAX_GRACE_S = 90 * 86_400
 MIN_WEIGHT = 0.01
 MAX_WEIGHT = 1000.0
+
+
+KeyState = Literal["in_force", "expired", "revoked"]
+"""By the store's clock; one that is revoked is that first."""
 
 
 class Scope(StrEnum):
@@ -114,7 +118,8 @@ class KeyChange(Struct, frozen=True, kw_only=True):
 class KeyFilter(Struct, frozen=True, kw_only=True):
     """Which keys to list, oldest first: those made after the key ``after``, of a team, of a customer.
 
-    ``admins`` lists admin keys in force alone.
+    ``admins`` lists admin keys in force alone. ``text`` is a part of the name or the hint, in small letters or large
+    ones.
     """
 
     after: UUID | None = None
@@ -122,6 +127,8 @@ class KeyFilter(Struct, frozen=True, kw_only=True):
     team: str | None = None
     customer: str | None = None
     admins: bool = False
+    text: str | None = None
+    state: KeyState | None = None
 
 
 ALL_KEYS = KeyFilter()

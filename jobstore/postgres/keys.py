@@ -30,10 +30,14 @@ FROM api_key
 WHERE (secret_hash = ANY(%(hashes)s) OR previous_hash = ANY(%(hashes)s) AND previous_until > clock_timestamp())
   AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
 """
+_OVER = "expires_at IS NOT NULL AND expires_at <= clock_timestamp()"
 _LIST = f"""
 SELECT {_COLUMNS} FROM api_key
 WHERE (%(after)s::uuid IS NULL OR id > %(after)s) AND (%(team)s::text IS NULL OR team = %(team)s)
   AND (%(customer)s::text IS NULL OR customer = %(customer)s) AND (NOT %(admins)s OR {_ADMINS})
+  AND (%(text)s::text IS NULL OR position(lower(%(text)s) IN lower(name)) > 0 OR position(%(text)s IN hint) > 0)
+  AND (%(state)s::text IS NULL
+       OR %(state)s = CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN {_OVER} THEN 'expired' ELSE 'in_force' END)
 ORDER BY id LIMIT %(limit)s
 """
 _LOCK = f"SELECT {_COLUMNS} FROM api_key WHERE id = %(id)s OR {_ADMINS} ORDER BY id FOR UPDATE"
@@ -43,8 +47,10 @@ VALUES (%(key_id)s, %(actor)s, %(action)s, %(target)s, %(details)s)
 """
 _AUDIT = """
 SELECT seq, at, key_id, actor, action, target, details FROM audit_log
-WHERE (%(before)s::bigint IS NULL OR seq < %(before)s) AND (%(action)s::text IS NULL OR action = %(action)s)
+WHERE (%(below)s::bigint IS NULL OR seq < %(below)s) AND (%(action)s::text IS NULL OR action = %(action)s)
   AND (%(target)s::text IS NULL OR target = %(target)s)
+  AND (%(actor)s::text IS NULL OR position(lower(%(actor)s) IN lower(actor)) > 0)
+  AND (%(after)s::timestamptz IS NULL OR at >= %(after)s) AND (%(before)s::timestamptz IS NULL OR at < %(before)s)
 ORDER BY seq DESC LIMIT %(limit)s
 """
 
@@ -92,7 +98,7 @@ async def write_note(connection: Connection, note: AuditNote) -> None:
 
 async def list_audit(connection: Connection, where: AuditFilter) -> AuditPage:
     """A page of the audit log. Raises ValueError on a cursor that no page gave."""
-    arguments = msgspec.structs.asdict(where) | {"before": decoded(where.cursor), "limit": where.limit + 1}
+    arguments = msgspec.structs.asdict(where) | {"below": decoded(where.cursor), "limit": where.limit + 1}
     found = [AuditEntry(**row) for row in await every(connection, _AUDIT, arguments)]
     page = tuple(found[: where.limit])
     return AuditPage(entries=page, next_cursor=encoded(page[-1].seq) if len(found) > where.limit else None)

@@ -19,15 +19,21 @@ from jobstore.sqlite.database import Database, now
 
 _KEY = f"SELECT {', '.join((*COLUMNS, 'secret_hash'))} FROM api_key"
 _IN_FORCE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+_OVER = "expires_at IS NOT NULL AND expires_at <= :now"
 _LIST = f"""
 {_KEY} WHERE (:after IS NULL OR id > :after) AND (:team IS NULL OR team = :team)
   AND (:customer IS NULL OR customer = :customer) AND (NOT :only OR admin AND {_IN_FORCE})
+  AND (:text IS NULL OR instr(lower(name), lower(:text)) > 0 OR instr(hint, :text) > 0)
+  AND (:state IS NULL
+       OR :state = CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN {_OVER} THEN 'expired' ELSE 'in_force' END)
 ORDER BY id LIMIT :limit
 """
 _AUDIT = """
 SELECT seq, at, key_id, actor, action, target, details FROM audit_log
-WHERE (:before IS NULL OR seq < :before) AND (:action IS NULL OR action = :action)
+WHERE (:below IS NULL OR seq < :below) AND (:action IS NULL OR action = :action)
   AND (:target IS NULL OR target = :target)
+  AND (:actor IS NULL OR instr(lower(actor), lower(:actor)) > 0)
+  AND (:after IS NULL OR at >= :after) AND (:before IS NULL OR at < :before)
 ORDER BY seq DESC LIMIT :limit
 """
 
@@ -79,8 +85,9 @@ async def write_note(database: Database, note: AuditNote) -> None:
 
 async def list_audit(database: Database, where: AuditFilter) -> AuditPage:
     """A page of the audit log. Raises ValueError on a cursor that no page gave."""
-    arguments = {"before": decoded(where.cursor), "action": where.action, "target": where.target}
-    found = [AuditEntry(**row) for row in await database.every(_AUDIT, {**arguments, "limit": where.limit + 1})]
+    arguments = msgspec.structs.asdict(where) | {"below": decoded(where.cursor), "limit": where.limit + 1}
+    del arguments["cursor"]
+    found = [AuditEntry(**row) for row in await database.every(_AUDIT, arguments)]
     page = tuple(found[: where.limit])
     return AuditPage(entries=page, next_cursor=encoded(page[-1].seq) if len(found) > where.limit else None)
 

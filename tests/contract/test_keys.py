@@ -17,7 +17,7 @@ from jobstore.rules.keys import to_key
 from tests.contract.keying import TESTER
 
 Stores = tuple[JobStore, ...]
-EVERYTHING = (Scope.SUBMIT, Scope.READ, Scope.ADMIN)
+EVERYTHING = tuple(Scope)
 OPS = Actor(name="ops", key_id=uuid4())
 
 
@@ -73,7 +73,7 @@ async def test_an_admin_may_do_everything(store: JobStore) -> None:
     assert (less.scopes, less.admin) == ((Scope.READ,), False)
     more = await store.change_key(key.id, KeyChange(scopes=(Scope.ADMIN, Scope.READ)), TESTER)
     assert (more.scopes, more.admin) == (EVERYTHING, True)
-    assert [less.allows(scope) for scope in Scope] == [False, True, False]
+    assert [less.allows(scope) for scope in Scope] == [False, True, False, False]
     assert all(more.allows(scope) for scope in Scope)
 
 
@@ -209,6 +209,40 @@ async def test_keys_are_listed_oldest_first_in_pages(store: JobStore) -> None:
     assert await store.list_keys(KeyFilter(team="red", after=keys[0].id)) == (keys[3], keys[4])
     assert await store.list_keys(KeyFilter(customer="acme")) == (ops,)
     assert await store.list_keys(KeyFilter(admins=True)) == (ops,)
+
+
+async def test_keys_are_found_by_text_and_state(store: JobStore) -> None:
+    """A part of the name, in whatever letters, or of the hint; signs that mean something to SQL are but signs."""
+    over = datetime.now(UTC) - timedelta(seconds=5)
+    ann = await store.create_key(new_key("Ann's 100%_key", "a"), TESTER)
+    late = await store.create_key(new_key("late", "b", expires_at=over), TESTER)
+    gone = await store.create_key(msgspec.structs.replace(new_key("gone", "c", expires_at=over), hint="sl_Zz"), TESTER)
+    gone = await store.revoke_key(gone.id, TESTER)
+    assert await store.list_keys(KeyFilter(text="ANN")) == (ann,)
+    assert await store.list_keys(KeyFilter(text="%_")) == (ann,)
+    assert await store.list_keys(KeyFilter(text="_a")) == ()
+    assert await store.list_keys(KeyFilter(text="_Zz")) == (gone,)
+    assert await store.list_keys(KeyFilter(state="in_force")) == (ann,)
+    assert await store.list_keys(KeyFilter(state="expired")) == (late,)
+    assert await store.list_keys(KeyFilter(state="revoked")) == (gone,)
+    assert await store.list_keys(KeyFilter(state="expired", text="ann")) == ()
+
+
+async def test_the_audit_log_is_narrowed_to_who_and_when(store: JobStore) -> None:
+    """A part of the name, in whatever letters; from one time on, up to another that is not in it."""
+    for name in ("Ops", "night ops", "ann"):
+        await store.audit(AuditNote(by=Actor(name=name), action="lane.paused", target="default"))
+    newest = (await store.list_audit()).entries[0]
+    by_ops = (await store.list_audit(AuditFilter(actor="OPS"))).entries
+    assert [entry.actor for entry in by_ops] == ["night ops", "Ops"]
+    assert (await store.list_audit(AuditFilter(actor="%"))).entries == ()
+    first = (await store.list_audit(AuditFilter(actor="OPS", limit=1))).next_cursor
+    assert [one.actor for one in (await store.list_audit(AuditFilter(actor="OPS", cursor=first))).entries] == ["Ops"]
+    assert newest in (await store.list_audit(AuditFilter(after=newest.at))).entries
+    assert newest not in (await store.list_audit(AuditFilter(before=newest.at))).entries
+    later = newest.at + timedelta(seconds=1)
+    assert (await store.list_audit(AuditFilter(after=later))).entries == ()
+    assert len((await store.list_audit(AuditFilter(after=newest.at - timedelta(hours=1), before=later))).entries) == 3
 
 
 async def test_the_audit_log_is_read_newest_first_in_pages(store: JobStore) -> None:
