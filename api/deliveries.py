@@ -17,7 +17,7 @@ from api.webhook_views import delivery_view
 from api.wording import plainly, unknown
 from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
-from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState
+from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState, EventType
 
 AnyRequest = Request[Any, Any, Any]
 DeliveryPath = Annotated[
@@ -25,7 +25,7 @@ DeliveryPath = Annotated[
 ]
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
-_PARAMETERS = ("state", "job_id", "webhook_id", "limit", "cursor")
+_PARAMETERS = ("state", "type", "job_id", "webhook_id", "limit", "cursor")
 
 
 @get("/webhooks/deliveries", opt=READ, summary="List deliveries of webhooks", responses=answers(400))
@@ -34,6 +34,9 @@ async def list_deliveries(
     services: ServicesDependency,
     in_state: Annotated[
         DeliveryState | None, QueryParameter(name="state", description="Only deliveries in this state.")
+    ] = None,
+    of_type: Annotated[
+        EventType | None, QueryParameter(name="type", description="Only deliveries of this event.")
     ] = None,
     job_id: Annotated[str | None, QueryParameter(pattern=_UUID, description="Only those about this job.")] = None,
     webhook_id: Annotated[str | None, QueryParameter(pattern=_UUID, description="Only those to this endpoint.")] = None,
@@ -51,6 +54,7 @@ async def list_deliveries(
         key_id=key.id if key else None,
         all_keys=key is None or key.admin,
         state=in_state,
+        type=of_type,
         job_id=UUID(job_id) if job_id else None,
         endpoint_id=UUID(webhook_id) if webhook_id else None,
         limit=limit,
@@ -74,7 +78,11 @@ async def list_deliveries(
 )
 async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Try it at once and by a fresh schedule, under its old id, whatever came of it before."""
-    found = await _find(request, services, delivery_id)
+    return delivery_view(await redeliver_named(services, await find_delivery(request, services, delivery_id)))
+
+
+async def redeliver_named(services: Services, found: Delivery) -> Delivery:
+    """Let it be tried anew. Raises ProblemError."""
     services.messages.take(found.key_id, "tests and redeliveries of webhooks")
     try:
         delivery = await services.store.redeliver(found.id)
@@ -82,10 +90,10 @@ async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: Se
         detail = 'its endpoint is disabled; enable it first, with {"disabled": false}'
         raise ProblemError(409, "webhook_disabled", detail) from None
     services.ring([WEBHOOKS_BELL])
-    return delivery_view(delivery)
+    return delivery
 
 
-async def _find(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
+async def find_delivery(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
     """The delivery, if the request's key may see it. Missing and foreign ones are the same 404."""
     try:
         delivery = await services.store.delivery(UUID(delivery_id))

@@ -24,10 +24,10 @@ from api.webhook_schemas import (
     EndpointView,
 )
 from api.webhook_views import delivery_view, endpoint_view
-from jobstore.audit import AuditNote
+from jobstore.audit import Actor
 from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
-from jobstore.webhooks.model import Endpoint, EndpointChanges, NewEndpoint
+from jobstore.webhooks.model import Delivery, Endpoint, EndpointChanges, NewEndpoint
 from jobstore.webhooks.signing import make_secret
 
 AnyRequest = Request[Any, Any, Any]
@@ -57,10 +57,18 @@ async def create_webhook(
     data: JSONBody[EndpointRequest], request: AnyRequest, services: ServicesDependency
 ) -> Response[EndpointMade]:
     """An address that is told of the key's jobs from now on, with the secret that signs, which is shown this once."""
+    key = viewer(request)
+    made = await make_endpoint(services, data, key.id if key else None, actor(request))
+    headers = {**_SECRET, "Location": f"/v1/webhooks/{made.id}"}
+    return Response(made, status_code=201, headers=headers)
+
+
+async def make_endpoint(services: Services, data: EndpointRequest, key_id: UUID | None, by: Actor) -> EndpointMade:
+    """An endpoint of the key, with its secret. Raises ProblemError."""
     target = checked_url(data.url, services.settings.webhooks, "url")
-    key, secret, most = viewer(request), make_secret(), services.settings.webhooks.max_endpoints
+    secret, most = make_secret(), services.settings.webhooks.max_endpoints
     new = NewEndpoint(
-        key_id=key.id if key else None,
+        key_id=key_id,
         url=target.url,
         origin=target.origin,
         secret=secret,
@@ -68,19 +76,17 @@ async def create_webhook(
         description=_text(data.description),
     )
     try:
-        endpoint = await services.store.add_endpoint(new, most)
+        endpoint = await services.store.add_endpoint(new, most, by)
     except TooManyWebhooksError:
         detail = f"a key has at most {most} webhooks; delete one, or let one hear of more"
         raise ProblemError(409, "too_many_webhooks", detail) from None
-    await _note(services, request, "webhook.created", endpoint, origin=target.origin)
-    headers = {**_SECRET, "Location": f"/v1/webhooks/{endpoint.id}"}
-    return Response(_made(endpoint, secret), status_code=201, headers=headers)
+    return _made(endpoint, secret)
 
 
 @get("/webhooks/{webhook_id:str}", opt=READ, summary="Read a webhook endpoint", responses=answers(404))
 async def read_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> EndpointView:
     """How it stands."""
-    return endpoint_view(await _find(request, services, webhook_id))
+    return endpoint_view(await find_endpoint(request, services, webhook_id))
 
 
 @patch(
@@ -95,24 +101,26 @@ async def change_webhook(
     webhook_id: WebhookPath, data: JSONBody[EndpointPatch], request: AnyRequest, services: ServicesDependency
 ) -> EndpointView:
     """Change what is named. Disabling gives up what waits for it; enabling forgets that it failed."""
-    endpoint = await _find(request, services, webhook_id)
+    endpoint = await find_endpoint(request, services, webhook_id)
+    return endpoint_view(await change_named(services, endpoint, data, actor(request)))
+
+
+async def change_named(services: Services, endpoint: Endpoint, data: EndpointPatch, by: Actor) -> Endpoint:
+    """The endpoint with what the patch names. Raises ProblemError."""
     given = {name: value for name, value in msgspec.structs.asdict(data).items() if value is not msgspec.UNSET}
     if "url" in given:
         target = checked_url(given["url"], services.settings.webhooks, "url")
         given |= {"url": target.url, "origin": target.origin}
     if "description" in given:
         given["description"] = _text(given["description"])
-    changed = await services.store.change_endpoint(endpoint.id, EndpointChanges(**given))
-    await _note(services, request, "webhook.changed", changed, fields=sorted(given))
-    return endpoint_view(changed)
+    return await services.store.change_endpoint(endpoint.id, EndpointChanges(**given), by)
 
 
 @delete("/webhooks/{webhook_id:str}", opt=SUBMIT, summary="Delete a webhook endpoint", responses=answers(404))
 async def delete_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> None:
     """Tell it of nothing more; what waits for it is given up."""
-    endpoint = await _find(request, services, webhook_id)
-    await services.store.delete_endpoint(endpoint.id)
-    await _note(services, request, "webhook.deleted", endpoint)
+    endpoint = await find_endpoint(request, services, webhook_id)
+    await services.store.delete_endpoint(endpoint.id, actor(request))
 
 
 @post(
@@ -126,10 +134,15 @@ async def rotate_webhook(
     webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency
 ) -> Response[EndpointMade]:
     """A new secret, shown this once. The old one signs too until `previous_until`: time to change over."""
-    endpoint, secret = await _find(request, services, webhook_id), make_secret()
-    rotated = await services.store.rotate_endpoint(endpoint.id, secret, services.settings.webhooks.rotation_s)
-    await _note(services, request, "webhook.rotated", rotated)
-    return Response(_made(rotated, secret), headers=_SECRET)
+    endpoint = await find_endpoint(request, services, webhook_id)
+    return Response(await rotate_named(services, endpoint, actor(request)), headers=_SECRET)
+
+
+async def rotate_named(services: Services, endpoint: Endpoint, by: Actor) -> EndpointMade:
+    """The endpoint with a new secret."""
+    secret = make_secret()
+    rotated = await services.store.rotate_endpoint(endpoint.id, secret, services.settings.webhooks.rotation_s, by)
+    return _made(rotated, secret)
 
 
 @post(
@@ -141,14 +154,18 @@ async def rotate_webhook(
 )
 async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Send it a `webhook.test`, if it is disabled too; the deliveries tell what came of it."""
-    endpoint = await _find(request, services, webhook_id)
+    return delivery_view(await send_test(services, await find_endpoint(request, services, webhook_id)))
+
+
+async def send_test(services: Services, endpoint: Endpoint) -> Delivery:
+    """Send it a test. Raises ProblemError."""
     services.messages.take(endpoint.key_id, "tests and redeliveries of webhooks")
     delivery = await services.store.test_endpoint(endpoint.id)
     services.ring([WEBHOOKS_BELL])
-    return delivery_view(delivery)
+    return delivery
 
 
-async def _find(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
+async def find_endpoint(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
     """The endpoint, if the request's key may see it. Missing and foreign ones are the same 404."""
     try:
         endpoint = await services.store.endpoint(UUID(webhook_id))
@@ -167,11 +184,6 @@ def _text(description: str) -> str:
     if "\0" in description:
         raise invalid("description", "description holds the character U+0000")
     return description
-
-
-async def _note(services: Services, request: AnyRequest, action: str, endpoint: Endpoint, **details: Any) -> None:
-    note = AuditNote(by=actor(request), action=action, target=str(endpoint.id), details=details)
-    await services.store.audit(note)
 
 
 WEBHOOK_ROUTES = (

@@ -14,9 +14,28 @@ from jobstore.postgres.endpoints import GIVE_UP
 from jobstore.postgres.rows import pictures_of
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import NOBODY, Row, to_job
-from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
-from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryPage, Due, Endpoint, Outstanding, Tried, UnderWay
-from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_claim, to_delivery, to_due, to_endpoint
+from jobstore.webhooks.errors import WebhookNotFoundError
+from jobstore.webhooks.model import (
+    Delivery,
+    DeliveryFilter,
+    DeliveryPage,
+    Due,
+    Endpoint,
+    EndpointRecord,
+    Outstanding,
+    Tried,
+    UnderWay,
+)
+from jobstore.webhooks.rows import (
+    ANSWERED_GONE,
+    DISABLED,
+    FAILING,
+    RECORDED,
+    to_claim,
+    to_delivery,
+    to_due,
+    to_endpoint,
+)
 
 _OWNER = f"coalesce(key_id, '{NOBODY}'::uuid)"
 _TEST = """
@@ -28,17 +47,19 @@ SELECT * FROM webhook_delivery
 WHERE (%(all_keys)s OR key_id IS NOT DISTINCT FROM %(key_id)s::uuid)
   AND (%(state)s::text IS NULL OR state = %(state)s) AND (%(job_id)s::uuid IS NULL OR job_id = %(job_id)s)
   AND (%(endpoint_id)s::uuid IS NULL OR endpoint_id = %(endpoint_id)s)
-  AND (%(before)s::bigint IS NULL OR seq < %(before)s)
+  AND (%(type)s::text IS NULL OR type = %(type)s) AND (%(before)s::bigint IS NULL OR seq < %(before)s)
 ORDER BY seq DESC LIMIT %(limit)s
 """
-_REDELIVER = """
-UPDATE webhook_delivery SET state = 'pending', next_at = clock_timestamp(), attempts_before = attempts,
-    delivered_at = NULL
-WHERE id = %(id)s AND NOT EXISTS (
-    SELECT FROM webhook_endpoint AS endpoint
-    WHERE endpoint.id = webhook_delivery.endpoint_id AND endpoint.disabled_at IS NOT NULL
+_RECORDS = """
+WITH newest AS (
+    SELECT endpoint_id, state, tried_at, last_error,
+        max(delivered_at) OVER (PARTITION BY endpoint_id) AS well_at
+    FROM (SELECT * FROM webhook_delivery ORDER BY seq DESC LIMIT %(newest)s) AS kept WHERE endpoint_id IS NOT NULL
 )
-RETURNING *
+SELECT endpoint_id, max(well_at) AS well_at, count(*) FILTER (
+    WHERE state <> 'delivered' AND last_error IS NOT NULL AND (well_at IS NULL OR tried_at > well_at)
+) AS failures
+FROM newest GROUP BY endpoint_id
 """
 # Keys with something pending are found by leaps through the index, and of each only what is due is looked at. Which of
 # it is taken is settled before anything is locked: what another process was quicker with is left out then.
@@ -134,13 +155,18 @@ async def find(connection: Connection, delivery_id: UUID) -> Delivery:
     return _found(await one(connection, "SELECT * FROM webhook_delivery WHERE id = %(id)s", {"id": delivery_id}))
 
 
-async def redeliver(connection: Connection, delivery_id: UUID) -> Delivery:
-    """Let it be due now."""
-    row = await one(connection, _REDELIVER, {"id": delivery_id})
+async def body(connection: Connection, delivery_id: UUID) -> str | None:
+    """The body as it was sent."""
+    row = await one(connection, "SELECT payload FROM webhook_delivery WHERE id = %(id)s", {"id": delivery_id})
     if row is None:
-        await find(connection, delivery_id)
-        raise WebhookDisabledError("its endpoint is disabled")
-    return to_delivery(row)
+        raise WebhookNotFoundError("no such delivery")
+    return None if row["payload"] is None else str(row["payload"])
+
+
+async def records(connection: Connection) -> dict[UUID, EndpointRecord]:
+    """How endpoints do."""
+    rows = await every(connection, _RECORDS, {"newest": RECORDED})
+    return {row["endpoint_id"]: EndpointRecord(delivered_at=row["well_at"], failures=row["failures"]) for row in rows}
 
 
 async def claim(connection: Connection, limit: int, lease_s: float, under_way: UnderWay) -> tuple[Due, ...]:

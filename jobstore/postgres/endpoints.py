@@ -8,11 +8,14 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import Actor
 from jobstore.ids import uuid7
 from jobstore.postgres.columns import Connection, every, one
+from jobstore.postgres.keys import write_note
 from jobstore.rules.rows import NOBODY
 from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
 from jobstore.webhooks.model import Endpoint, EndpointChanges, NewEndpoint
+from jobstore.webhooks.notes import changed_fields, endpoint_note
 from jobstore.webhooks.rows import DISABLED, GONE, to_endpoint
 
 _OF_KEY = f"coalesce(key_id, '{NOBODY}'::uuid) = coalesce(%(key_id)s::uuid, '{NOBODY}'::uuid)"
@@ -46,13 +49,14 @@ UPDATE webhook_delivery SET state = 'failed', last_error = %(error)s WHERE endpo
 """
 
 
-async def add(connection: Connection, new: NewEndpoint, most: int) -> Endpoint:
+async def add(connection: Connection, new: NewEndpoint, most: int, by: Actor | None) -> Endpoint:
     """Insert, within the bound."""
     values = _values(new) | {"id": uuid7(), "most": most}
     await connection.execute(_TURN, values)
     row = await one(connection, _ADD, values)
     if row is None:
         raise TooManyWebhooksError(f"there are {most} endpoints already")
+    await _note(connection, by, "webhook.created", row["id"], origin=new.origin)
     return to_endpoint(row)
 
 
@@ -67,27 +71,37 @@ async def find(connection: Connection, endpoint_id: UUID) -> Endpoint:
     return _found(await one(connection, "SELECT * FROM webhook_endpoint WHERE id = %(id)s", {"id": endpoint_id}))
 
 
-async def change(connection: Connection, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
-    """Set what is named."""
+async def change(connection: Connection, endpoint_id: UUID, changes: EndpointChanges, by: Actor | None) -> Endpoint:
+    """Set what is named; where nothing is, nothing is written down."""
     values = _values(changes) | {"id": endpoint_id, "error": DISABLED}
     changed = _found(await one(connection, _CHANGE, values))
     if changes.origin is not None:
         await connection.execute(_MOVE, values)
     if changes.disabled:
         await connection.execute(GIVE_UP, values)
+    if fields := changed_fields(changes):
+        await _note(connection, by, "webhook.changed", endpoint_id, fields=fields)
     return changed
 
 
-async def rotate(connection: Connection, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
+async def rotate(connection: Connection, endpoint_id: UUID, secret: str, keep_s: float, by: Actor | None) -> Endpoint:
     """A new secret beside the old one."""
-    return _found(await one(connection, _ROTATE, {"id": endpoint_id, "secret": secret, "keep_s": keep_s}))
+    rotated = _found(await one(connection, _ROTATE, {"id": endpoint_id, "secret": secret, "keep_s": keep_s}))
+    await _note(connection, by, "webhook.rotated", endpoint_id)
+    return rotated
 
 
-async def delete(connection: Connection, endpoint_id: UUID) -> None:
+async def delete(connection: Connection, endpoint_id: UUID, by: Actor | None) -> None:
     """Drop it."""
     values = {"id": endpoint_id, "error": GONE}
     _found(await one(connection, "DELETE FROM webhook_endpoint WHERE id = %(id)s RETURNING *", values))
     await connection.execute(GIVE_UP, values)
+    await _note(connection, by, "webhook.deleted", endpoint_id)
+
+
+async def _note(connection: Connection, by: Actor | None, action: str, endpoint_id: UUID, **details: Any) -> None:
+    if by is not None:
+        await write_note(connection, endpoint_note(by, action, endpoint_id, **details))
 
 
 def _values(struct: msgspec.Struct) -> dict[str, Any]:

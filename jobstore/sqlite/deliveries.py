@@ -14,26 +14,46 @@ from jobstore.rules.rows import NOBODY, Row, to_job
 from jobstore.sqlite import endpoints
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.rows import SqliteRows
-from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
+from jobstore.webhooks.errors import WebhookNotFoundError
 from jobstore.webhooks.model import (
     Delivery,
     DeliveryFilter,
     DeliveryPage,
     Due,
     Endpoint,
+    EndpointRecord,
     EventType,
     Outstanding,
     Tried,
     UnderWay,
 )
-from jobstore.webhooks.rows import ANSWERED_GONE, DISABLED, FAILING, to_claim, to_delivery, to_due, to_endpoint
+from jobstore.webhooks.rows import (
+    ANSWERED_GONE,
+    DISABLED,
+    FAILING,
+    RECORDED,
+    to_claim,
+    to_delivery,
+    to_due,
+    to_endpoint,
+)
 
 _LIST = """
 SELECT * FROM webhook_delivery
 WHERE (:all_keys OR key_id IS :key_id) AND (:state IS NULL OR state = :state)
   AND (:job_id IS NULL OR job_id = :job_id) AND (:endpoint_id IS NULL OR endpoint_id = :endpoint_id)
-  AND (:before IS NULL OR seq < :before)
+  AND (:type IS NULL OR type = :type) AND (:before IS NULL OR seq < :before)
 ORDER BY seq DESC LIMIT :limit
+"""
+_RECORDS = """
+WITH newest AS (
+    SELECT endpoint_id, state, tried_at, last_error, max(delivered_at) OVER (PARTITION BY endpoint_id) AS well_at
+    FROM (SELECT * FROM webhook_delivery ORDER BY seq DESC LIMIT :newest) WHERE endpoint_id IS NOT NULL
+)
+SELECT endpoint_id, max(well_at) AS delivered_at, count(*) FILTER (
+    WHERE state <> 'delivered' AND last_error IS NOT NULL AND (well_at IS NULL OR tried_at > well_at)
+) AS failures
+FROM newest GROUP BY endpoint_id
 """
 _ANY_DUE = "SELECT 1 FROM webhook_delivery WHERE state = 'pending' AND next_at <= :now LIMIT 1"
 _DUE = """
@@ -92,18 +112,20 @@ async def find(database: Database, delivery_id: UUID) -> Delivery:
     return to_delivery(row)
 
 
-async def redeliver(database: Database, delivery_id: UUID) -> Delivery:
-    """Let it be due now."""
-    query = (
-        "UPDATE webhook_delivery SET state = 'pending', next_at = :now, attempts_before = attempts, "
-        "delivered_at = NULL WHERE id = :id AND NOT EXISTS (SELECT 1 FROM webhook_endpoint AS endpoint "
-        "WHERE endpoint.id = webhook_delivery.endpoint_id AND endpoint.disabled_at IS NOT NULL)"
-    )
-    done = await database.execute(query, {"id": delivery_id, "now": now()})
-    delivery = await find(database, delivery_id)
-    if not done:
-        raise WebhookDisabledError("its endpoint is disabled")
-    return delivery
+async def body(database: Database, delivery_id: UUID) -> str | None:
+    """The body as it was sent."""
+    row = await database.one("SELECT payload FROM webhook_delivery WHERE id = :id", {"id": delivery_id})
+    if row is None:
+        raise WebhookNotFoundError("no such delivery")
+    return None if row["payload"] is None else str(row["payload"])
+
+
+async def records(database: Database) -> dict[UUID, EndpointRecord]:
+    """How endpoints do."""
+    rows = await database.every(_RECORDS, {"newest": RECORDED})
+    return {
+        row["endpoint_id"]: EndpointRecord(delivered_at=row["delivered_at"], failures=row["failures"]) for row in rows
+    }
 
 
 async def any_due(database: Database) -> bool:

@@ -7,15 +7,18 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import Actor
 from jobstore.ids import uuid7
 from jobstore.rules.rows import Row
 from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.keys import write_note
 from jobstore.webhooks.errors import TooManyWebhooksError, WebhookNotFoundError
 from jobstore.webhooks.model import Endpoint, EndpointChanges, NewEndpoint
+from jobstore.webhooks.notes import changed_fields, endpoint_note
 from jobstore.webhooks.rows import DISABLED, GONE, to_endpoint
 
 
-async def add(database: Database, new: NewEndpoint, most: int) -> Endpoint:
+async def add(database: Database, new: NewEndpoint, most: int, by: Actor | None) -> Endpoint:
     """Insert, within the bound."""
     count = await database.one(
         "SELECT count(*) AS n FROM webhook_endpoint WHERE key_id IS :key_id", {"key_id": new.key_id}
@@ -24,6 +27,7 @@ async def add(database: Database, new: NewEndpoint, most: int) -> Endpoint:
         raise TooManyWebhooksError(f"there are {most} endpoints already")
     row = {**msgspec.structs.asdict(new), "id": uuid7(), "created_at": now()}
     await database.insert("webhook_endpoint", [row])
+    await _note(database, by, "webhook.created", row["id"], origin=new.origin)
     return await find(database, row["id"])
 
 
@@ -46,8 +50,8 @@ async def read(database: Database, endpoint_id: UUID) -> Row:
     return row
 
 
-async def change(database: Database, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
-    """Set what is named."""
+async def change(database: Database, endpoint_id: UUID, changes: EndpointChanges, by: Actor | None) -> Endpoint:
+    """Set what is named; where nothing is, nothing is written down."""
     row = await read(database, endpoint_id)
     named = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not None}
     disabled = named.pop("disabled", None)
@@ -61,6 +65,8 @@ async def change(database: Database, endpoint_id: UUID, changes: EndpointChanges
         await database.execute(query, {"id": endpoint_id, "origin": changes.origin})
     if disabled:
         await give_up(database, endpoint_id, DISABLED)
+    if fields := changed_fields(changes):
+        await _note(database, by, "webhook.changed", endpoint_id, fields=fields)
     return await find(database, endpoint_id)
 
 
@@ -71,19 +77,26 @@ async def write(database: Database, endpoint_id: UUID, values: dict[str, Any]) -
         await database.execute(f"UPDATE webhook_endpoint SET {sets} WHERE id = :id", values | {"id": endpoint_id})
 
 
-async def rotate(database: Database, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
+async def rotate(database: Database, endpoint_id: UUID, secret: str, keep_s: float, by: Actor | None) -> Endpoint:
     """A new secret beside the old one."""
     row = await read(database, endpoint_id)
     until = now() + round(1e6 * keep_s)
     await write(database, endpoint_id, {"secret": secret, "previous_secret": row["secret"], "previous_until": until})
+    await _note(database, by, "webhook.rotated", endpoint_id)
     return await find(database, endpoint_id)
 
 
-async def delete(database: Database, endpoint_id: UUID) -> None:
+async def delete(database: Database, endpoint_id: UUID, by: Actor | None) -> None:
     """Drop it."""
     await read(database, endpoint_id)
     await database.execute("DELETE FROM webhook_endpoint WHERE id = :id", {"id": endpoint_id})
     await give_up(database, endpoint_id, GONE)
+    await _note(database, by, "webhook.deleted", endpoint_id)
+
+
+async def _note(database: Database, by: Actor | None, action: str, endpoint_id: UUID, **details: Any) -> None:
+    if by is not None:
+        await write_note(database, endpoint_note(by, action, endpoint_id, **details))
 
 
 async def give_up(database: Database, endpoint_id: UUID, error: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
-from jobstore.sqlite import deliveries, endpoints
+from jobstore.audit import Actor
+from jobstore.sqlite import deliveries, endpoints, redelivering
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.rows import SqliteRows
 from jobstore.webhooks.model import (
@@ -18,6 +19,7 @@ from jobstore.webhooks.model import (
     Due,
     Endpoint,
     EndpointChanges,
+    EndpointRecord,
     NewEndpoint,
     Outstanding,
     Tried,
@@ -34,8 +36,8 @@ class SqliteWebhooks(ABC):
     async def on_database(self, work: Callable[[Database], Awaitable[T]], *, writes: bool = True) -> T:
         """The result of ``work`` in a transaction of its own."""
 
-    async def add_endpoint(self, new: NewEndpoint, most: int) -> Endpoint:
-        return await self.on_database(lambda d: endpoints.add(d, new, most))
+    async def add_endpoint(self, new: NewEndpoint, most: int, by: Actor | None = None) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.add(d, new, most, by))
 
     async def endpoints(self, key_id: UUID | None = None, *, all_keys: bool = False) -> tuple[Endpoint, ...]:
         return await self.on_database(lambda d: endpoints.listed(d, key_id, all_keys), writes=False)
@@ -43,14 +45,17 @@ class SqliteWebhooks(ABC):
     async def endpoint(self, endpoint_id: UUID) -> Endpoint:
         return await self.on_database(lambda d: endpoints.find(d, endpoint_id), writes=False)
 
-    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
-        return await self.on_database(lambda d: endpoints.change(d, endpoint_id, changes))
+    async def endpoint_records(self) -> dict[UUID, EndpointRecord]:
+        return await self.on_database(deliveries.records, writes=False)
 
-    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
-        return await self.on_database(lambda d: endpoints.rotate(d, endpoint_id, secret, keep_s))
+    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges, by: Actor | None = None) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.change(d, endpoint_id, changes, by))
 
-    async def delete_endpoint(self, endpoint_id: UUID) -> None:
-        await self.on_database(lambda d: endpoints.delete(d, endpoint_id))
+    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float, by: Actor | None = None) -> Endpoint:
+        return await self.on_database(lambda d: endpoints.rotate(d, endpoint_id, secret, keep_s, by))
+
+    async def delete_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> None:
+        await self.on_database(lambda d: endpoints.delete(d, endpoint_id, by))
 
     async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
         return await self.on_database(lambda d: deliveries.test(d, endpoint_id))
@@ -61,8 +66,17 @@ class SqliteWebhooks(ABC):
     async def delivery(self, delivery_id: UUID) -> Delivery:
         return await self.on_database(lambda d: deliveries.find(d, delivery_id), writes=False)
 
+    async def delivery_body(self, delivery_id: UUID) -> str | None:
+        return await self.on_database(lambda d: deliveries.body(d, delivery_id), writes=False)
+
+    async def count_deliveries(self, where: DeliveryFilter, most: int = 10_000) -> int:
+        return await self.on_database(lambda d: redelivering.count(d, where, most), writes=False)
+
+    async def redeliver_many(self, where: DeliveryFilter, limit: int, by: Actor | None = None) -> int:
+        return await self.on_database(lambda d: redelivering.redeliver_many(d, where, limit, by))
+
     async def redeliver(self, delivery_id: UUID) -> Delivery:
-        return await self.on_database(lambda d: deliveries.redeliver(d, delivery_id))
+        return await self.on_database(lambda d: redelivering.redeliver(d, delivery_id))
 
     async def claim_deliveries(
         self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY

@@ -80,6 +80,14 @@ class EndpointChanges(Struct, frozen=True, kw_only=True):
     disabled: bool | None = None
 
 
+class EndpointRecord(Struct, frozen=True, kw_only=True):
+    """How an endpoint does, as far as its deliveries are kept: its last success, and how many messages it has failed
+    to take since."""
+
+    delivered_at: datetime | None
+    failures: int
+
+
 class Delivery(Struct, frozen=True, kw_only=True):
     """One message to one receiver. ``id`` is its ``webhook-id``, the same in every try.
 
@@ -111,6 +119,7 @@ class DeliveryFilter(Struct, frozen=True, kw_only=True):
     key_id: UUID | None = None
     all_keys: bool = False
     state: DeliveryState | None = None
+    type: EventType | None = None
     job_id: UUID | None = None
     endpoint_id: UUID | None = None
     limit: int = 50

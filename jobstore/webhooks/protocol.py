@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Protocol
 from uuid import UUID
 
+from jobstore.audit import Actor
 from jobstore.webhooks.model import (
     NOTHING_UNDER_WAY,
     Delivery,
@@ -16,6 +17,7 @@ from jobstore.webhooks.model import (
     Due,
     Endpoint,
     EndpointChanges,
+    EndpointRecord,
     NewEndpoint,
     Outstanding,
     Tried,
@@ -24,9 +26,12 @@ from jobstore.webhooks.model import (
 
 
 class WebhookStore(Protocol):
-    """Endpoints and deliveries. Deliveries of jobs are made by the transaction that writes the job's event."""
+    """Endpoints and deliveries. Deliveries of jobs are made by the transaction that writes the job's event.
 
-    async def add_endpoint(self, new: NewEndpoint, most: int) -> Endpoint:
+    With ``by``, what is done and its audit entry are one transaction.
+    """
+
+    async def add_endpoint(self, new: NewEndpoint, most: int, by: Actor | None = None) -> Endpoint:
         """Keep an endpoint. Raises TooManyWebhooksError where its key has ``most`` already."""
 
     async def endpoints(self, key_id: UUID | None = None, *, all_keys: bool = False) -> tuple[Endpoint, ...]:
@@ -35,16 +40,19 @@ class WebhookStore(Protocol):
     async def endpoint(self, endpoint_id: UUID) -> Endpoint:
         """The endpoint. Raises WebhookNotFoundError."""
 
-    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges) -> Endpoint:
+    async def endpoint_records(self) -> dict[UUID, EndpointRecord]:
+        """How endpoints do, by the newest 10,000 deliveries; those that none of these is to are not in it."""
+
+    async def change_endpoint(self, endpoint_id: UUID, changes: EndpointChanges, by: Actor | None = None) -> Endpoint:
         """Change it. Disabling gives its pending deliveries up, enabling forgets its failures.
 
-        Raises WebhookNotFoundError.
+        Changes that name nothing are none. Raises WebhookNotFoundError.
         """
 
-    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float) -> Endpoint:
+    async def rotate_endpoint(self, endpoint_id: UUID, secret: str, keep_s: float, by: Actor | None = None) -> Endpoint:
         """Sign by a new secret; the old one signs too for ``keep_s`` seconds. Raises WebhookNotFoundError."""
 
-    async def delete_endpoint(self, endpoint_id: UUID) -> None:
+    async def delete_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> None:
         """Forget it; its pending deliveries are given up. Raises WebhookNotFoundError."""
 
     async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
@@ -55,6 +63,18 @@ class WebhookStore(Protocol):
 
     async def delivery(self, delivery_id: UUID) -> Delivery:
         """The delivery. Raises WebhookNotFoundError."""
+
+    async def delivery_body(self, delivery_id: UUID) -> str | None:
+        """The body as it was sent; None before the first try. Raises WebhookNotFoundError."""
+
+    async def count_deliveries(self, where: DeliveryFilter, most: int = 10_000) -> int:
+        """How many deliveries ``redeliver_many`` would take up, counted up to ``most``."""
+
+    async def redeliver_many(self, where: DeliveryFilter, limit: int, by: Actor | None = None) -> int:
+        """Let up to ``limit`` of a filter's deliveries be tried at once, the oldest first; how many they are.
+
+        What is pending already, or whose endpoint is disabled, is left out; the filter's limit and cursor don't count.
+        """
 
     async def redeliver(self, delivery_id: UUID) -> Delivery:
         """Let it be tried at once, with a fresh schedule, under its old id.

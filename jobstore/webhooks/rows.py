@@ -20,6 +20,9 @@ PER_ORIGIN = 4
 WINDOW = 256
 """How many due deliveries of a key a claim looks at."""
 
+RECORDED = 10_000
+"""How many of the newest deliveries tell how endpoints do."""
+
 _ENDPOINT = tuple(name for name in Endpoint.__struct_fields__ if name != "events")
 _DELIVERY = tuple(name for name in Delivery.__struct_fields__ if name not in ("state", "next_at", "error"))
 

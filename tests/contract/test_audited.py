@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,8 @@ from jobstore.audit import Actor, AuditFilter
 from jobstore.job import JobState
 from jobstore.operating.jobs import RedriveFilter
 from jobstore.protocol import JobStore
+from jobstore.webhooks.model import DeliveryFilter, DeliveryState, EndpointChanges, NewEndpoint
+from tests.contract.hooking import FAILED, LONG_S, ORIGIN, URL, add, take
 from tests.contract.keying import TESTER
 from tests.contract.making import failed, new_job, new_quota, new_worker
 
@@ -26,7 +29,9 @@ async def _standing(store: JobStore) -> tuple[Any, ...]:
     quotas = sorted((status.quota.owner, status.quota.most) for status in await store.quotas())
     paused = [(lane.name, lane.paused_at is not None, lane.reason) for lane in await store.lanes()]
     letters = await store.redrive(RedriveFilter(), limit=0)
-    return quotas, paused, letters, len((await store.list_audit()).entries)
+    hooks = await store.endpoints(all_keys=True)
+    sent = (await store.deliveries(DeliveryFilter(all_keys=True))).deliveries
+    return quotas, paused, letters, hooks, sent, len((await store.list_audit()).entries)
 
 
 async def _prepared(store: JobStore) -> None:
@@ -34,6 +39,10 @@ async def _prepared(store: JobStore) -> None:
     await store.submit(new_job(max_attempts=1))
     await failed(store, new_worker())
     await store.pause_lane("shut", "a driver")
+    endpoint = await add(store)
+    await store.test_endpoint(endpoint.id)
+    [due] = await take(store)
+    await store.settle_delivery(due, FAILED, LONG_S)
 
 
 async def _create(store: JobStore, by: Actor) -> None:
@@ -60,6 +69,31 @@ async def _redrive(store: JobStore, by: Actor) -> None:
     await store.redrive(RedriveFilter(), by=by)
 
 
+async def _hook(store: JobStore) -> UUID:
+    [endpoint] = await store.endpoints()
+    return endpoint.id
+
+
+async def _add_hook(store: JobStore, by: Actor) -> None:
+    await store.add_endpoint(NewEndpoint(key_id=None, url=URL, origin=ORIGIN, secret="whsec_b25l"), 10, by)
+
+
+async def _change_hook(store: JobStore, by: Actor) -> None:
+    await store.change_endpoint(await _hook(store), EndpointChanges(disabled=True), by)
+
+
+async def _rotate_hook(store: JobStore, by: Actor) -> None:
+    await store.rotate_endpoint(await _hook(store), "whsec_dHdv", 60, by)
+
+
+async def _delete_hook(store: JobStore, by: Actor) -> None:
+    await store.delete_endpoint(await _hook(store), by)
+
+
+async def _redeliver(store: JobStore, by: Actor) -> None:
+    await store.redeliver_many(DeliveryFilter(all_keys=True, state=DeliveryState.FAILED), 10, by)
+
+
 @pytest.mark.parametrize(
     ("act", "action"),
     [
@@ -69,6 +103,11 @@ async def _redrive(store: JobStore, by: Actor) -> None:
         (_pause, "lane.paused"),
         (_resume, "lane.resumed"),
         (_redrive, "jobs.redriven"),
+        (_add_hook, "webhook.created"),
+        (_change_hook, "webhook.changed"),
+        (_rotate_hook, "webhook.rotated"),
+        (_delete_hook, "webhook.deleted"),
+        (_redeliver, "webhooks.redelivered"),
     ],
 )
 async def test_an_act_without_its_note_cannot_be(
@@ -106,6 +145,8 @@ async def test_what_changes_nothing_is_not_written_down(store: JobStore) -> None
     quota = await store.create_quota(new_quota(most=1))
     await store.change_quota(quota.id, Decimal("1.000"), TESTER)
     await store.resume_lane("default", TESTER)
+    await store.change_endpoint((await add(store)).id, EndpointChanges(), TESTER)
+    await store.redeliver_many(DeliveryFilter(all_keys=True), 10, TESTER)
     await store.delete_quota(quota.id)
     assert not await store.delete_quota(quota.id, TESTER)
     assert (await store.list_audit()).entries == ()
