@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, ValidationException
+from litestar.exceptions import HTTPException, InternalServerException, ValidationException
 from litestar.types import ExceptionHandlersMap
 from msgspec import Struct, ValidationError
 
@@ -22,6 +22,8 @@ _log = get_logger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 IDEMPOTENCY_KEY = "Idempotency-Key"
+_CLIENT_LEFT = 499  # for logs and metrics, as proxies have it: nobody is there to be told
+_BROKEN_OFF = "client disconnected prematurely"  # Litestar's words where the body ends before it should
 _CODES = {
     400: "invalid_request",
     401: "invalid_api_key",
@@ -133,9 +135,12 @@ def respond(request: Request[Any, Any, Any], error: ProblemError) -> Response[Pr
     return Response(problem, status_code=error.status_code, media_type=MEDIA_TYPE, headers=error.headers)
 
 
-def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem]:
+def _http(request: Request[Any, Any, Any], error: HTTPException) -> Response[Problem] | Response[None]:
     if isinstance(error, ProblemError):
         return respond(request, error)
+    if isinstance(error, InternalServerException) and error.detail == _BROKEN_OFF:
+        _log.info("client left before its body was sent", action="api.client_left")
+        return Response(None, status_code=_CLIENT_LEFT)
     if error.status_code >= 500:
         return _unexpected(request, error)
     if isinstance(error, ValidationException):
@@ -153,8 +158,8 @@ def _from_validation(request: Request[Any, Any, Any], error: ValidationException
     first = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
     name = str(first.get("key", ""))
     handler = request.route_handler
-    signatures = [handler, *handler.resolve_dependencies().values()]  # parameters may be those of what a route needs
-    known = (one.parsed_fn_signature.parameters.get(name) for one in signatures)
+    needs = (need.parsed_fn_signature for need in handler.resolve_dependencies().values())  # they have parameters, too
+    known = (signature.parameters.get(name) for signature in (handler.parsed_fn_signature, *needs))
     parameter = next((parameter for parameter in known if parameter is not None), None)
     if name == "data":
         return ProblemError(400, "invalid_json", "the body is missing: it must be a JSON object")

@@ -7,6 +7,9 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import structlog
+from litestar.types import HTTPDisconnectEvent, HTTPRequestEvent
+from prometheus_client import REGISTRY
 
 from api.problems import from_decoding
 from api.schemas import SubmitRequest
@@ -156,6 +159,52 @@ def test_an_unexpected_error_tells_nothing_but_an_id(site: Site, http: httpx.Cli
         assert "10.0.0.7" not in response.text
     finally:
         setattr(site.services.store, "get", original)  # noqa: B010
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/v1/jobs", "application/json"),
+        ("/v1/images/generations", "application/json"),
+        ("/v1/images/edits", "application/json"),
+        ("/v1/images/edits", "multipart/form-data; boundary=x"),
+    ],
+)
+def test_a_client_that_leaves_while_it_sends_is_no_failure(
+    site: Site, http: httpx.Client, path: str, kind: str
+) -> None:
+    """The log tells of it in a line without a traceback, and metrics under a status of its own."""
+    http.get("/livez").raise_for_status()  # from now on the store is open
+    count = {"method": "POST", "route": path, "status": "499"}
+    name = "safelight_http_request_seconds_count"
+    before = REGISTRY.get_sample_value(name, count) or 0.0
+    with structlog.testing.capture_logs() as logs:
+        site.call(_leave_while_sending(site, path, kind))
+    told = [(line["log_level"], line["action"], "exc_info" in line) for line in logs]
+    assert told == [("info", "api.client_left", False), ("info", "api.request", False)]
+    assert logs[-1]["status"] == 499
+    assert REGISTRY.get_sample_value(name, count) == before + 1
+
+
+async def _leave_while_sending(site: Site, path: str, kind: str) -> None:
+    """Half a body, then nobody."""
+    begun: HTTPRequestEvent = {"type": "http.request", "body": b'{"prompt": "a b', "more_body": True}
+    left: HTTPDisconnectEvent = {"type": "http.disconnect"}
+    events = iter((begun, left))
+
+    async def receive() -> HTTPRequestEvent | HTTPDisconnectEvent:
+        return next(events)
+
+    async def send(_message: object) -> None:
+        """Nobody listens."""
+
+    headers = [(b"content-type", kind.encode()), (b"content-length", b"1000")]
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    await site.app(scope, receive, send)  # type: ignore[arg-type]
 
 
 def test_request_ids_are_taken_when_plain_and_made_when_not(http: httpx.Client) -> None:
