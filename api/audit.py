@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any
 
+import msgspec
 from litestar import Request, get
 from litestar.params import QueryParameter
 
 from api.auth import ADMIN
-from api.key_schemas import AuditList, AuditView
+from api.key_schemas import AuditList, AuditView, Moment
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
+from api.services import Services
 from api.wording import plainly, unknown
 from jobstore.audit import AuditEntry, AuditFilter
 
-_PARAMETERS = ("action", "target", "limit", "cursor")
+_PARAMETERS = ("action", "target", "actor", "after", "before", "limit", "cursor")
 
 
 @get("/audit", opt=ADMIN, summary="Read the audit log", responses=answers(400))
@@ -27,6 +30,11 @@ async def list_audit(
     target: Annotated[
         str | None, QueryParameter(pattern=r"^[!-~]{1,200}$", description="Only what was done to this: an id, a lane.")
     ] = None,
+    actor: Annotated[
+        str | None, QueryParameter(max_length=100, description="Only what somebody did whose name holds this text.")
+    ] = None,
+    after: Annotated[str | None, QueryParameter(description="Only what was done from this time on.")] = None,
+    before: Annotated[str | None, QueryParameter(description="Only what was done before this time.")] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
         str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
@@ -36,11 +44,33 @@ async def list_audit(
     for name in request.query_params:
         if name not in _PARAMETERS:
             raise invalid(name[:100], unknown(name, _PARAMETERS, "query parameter"))
+    where = AuditFilter(
+        action=action,
+        target=target,
+        actor=actor or None,
+        after=moment("after", after),
+        before=moment("before", before),
+        limit=limit,
+        cursor=cursor,
+    )
+    return await audit_list(services, where)
+
+
+async def audit_list(services: Services, where: AuditFilter) -> AuditList:
+    """A page of the log. Raises ProblemError on a cursor that no page gave."""
     try:
-        page = await services.store.list_audit(AuditFilter(action=action, target=target, limit=limit, cursor=cursor))
+        page = await services.store.list_audit(where)
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
     return AuditList(data=tuple(_view(entry) for entry in page.entries), next_cursor=page.next_cursor)
+
+
+def moment(name: str, text: str | None) -> datetime | None:
+    """The time that a parameter names, with its zone. Raises ProblemError."""
+    try:
+        return None if text is None else msgspec.convert(text, Moment)
+    except msgspec.ValidationError:
+        raise invalid(name, f"{name} must be a time like 2026-01-31T12:00:00Z") from None
 
 
 def _view(entry: AuditEntry) -> AuditView:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from uuid import UUID
 
 import msgspec
@@ -14,20 +11,21 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from api.auth import ADMIN, actor
 from api.decoding import KeyBody, KeyPatchBody, RotateBody
+from api.key_changes import changed_key, found_key, key_view, made_key, revoked_key, rotated_key
 from api.key_schemas import KeyList, KeyMade, KeyPatch, KeyRequest, KeyView, RotateRequest
 from api.openapi import ServicesDependency, answers
-from api.problems import ProblemError, invalid
+from api.problems import invalid
 from api.services import Services
 from api.wording import plainly, unknown
-from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
-from jobstore.key_fields import KeyFieldError, checked
-from jobstore.keys import ApiKey, KeyChange, KeyFilter, NewKey, Scope, hint_of, make_secret
+from jobstore.key_fields import MAX_NAME
+from jobstore.keys import KeyFilter, KeyState
 
 AnyRequest = Request[Any, Any, Any]
 KeyPath = Annotated[str, PathParameter(description="The key's id, a UUID.", schema_extra={"format": "uuid"})]
 Force = Annotated[bool, QueryParameter(description="Even if no admin key is in force afterwards.")]
 
-_LIST_PARAMETERS = ("team", "customer", "limit", "cursor")
+_LIST_PARAMETERS = ("team", "customer", "text", "state", "limit", "cursor")
+KEY_STATES: tuple[KeyState, ...] = get_args(KeyState)
 _OWNER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _SECRET = {"Cache-Control": "no-store"}
 
@@ -38,6 +36,13 @@ async def list_keys(
     services: ServicesDependency,
     team: Annotated[str | None, QueryParameter(pattern=_OWNER, description="Only keys of this team.")] = None,
     customer: Annotated[str | None, QueryParameter(pattern=_OWNER, description="Only keys of this customer.")] = None,
+    text: Annotated[
+        str | None, QueryParameter(max_length=MAX_NAME, description="Only keys whose name or hint holds this text.")
+    ] = None,
+    in_state: Annotated[
+        str | None,
+        QueryParameter(name="state", description="Only keys that are `in_force`, `expired` or `revoked`."),
+    ] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
         str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
@@ -47,14 +52,27 @@ async def list_keys(
     for name in request.query_params:
         if name not in _LIST_PARAMETERS:
             raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
+    where = KeyFilter(limit=limit, team=team, customer=customer, text=text or None, state=key_state(in_state))
+    return await key_list(services, where, cursor)
+
+
+def key_state(text: str | None) -> KeyState | None:
+    """The state that is asked for, in the store's words. Raises ProblemError."""
+    known = next((state for state in KEY_STATES if state == text), None)
+    if known is None and text:
+        raise invalid("state", f"state must be one of {', '.join(KEY_STATES)}")
+    return known
+
+
+async def key_list(services: Services, where: KeyFilter, cursor: str | None) -> KeyList:
+    """A page of the keys of a filter. Raises ProblemError on a cursor that no page gave."""
     try:
         after = None if cursor is None else UUID(cursor)
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
-    where = KeyFilter(after=after, limit=limit + 1, team=team, customer=customer)
-    found = await services.store.list_keys(where)
-    more = str(found[limit - 1].id) if len(found) > limit else None
-    return KeyList(data=tuple(_view(key) for key in found[:limit]), next_cursor=more)
+    found = await services.store.list_keys(msgspec.structs.replace(where, after=after, limit=where.limit + 1))
+    more = str(found[where.limit - 1].id) if len(found) > where.limit else None
+    return KeyList(data=tuple(key_view(key) for key in found[: where.limit]), next_cursor=more)
 
 
 @post(
@@ -73,21 +91,14 @@ async def create_key(
 
     409 for the first key of all, unless it is an admin's: nobody could make another one over HTTP.
     """
-    fields = _checked(msgspec.structs.asdict(data), services)
-    if Scope.ADMIN not in fields["scopes"] and not force:
-        await _require_admins(services)
-    secret = make_secret()
-    new = NewKey(**fields, secret_hash=services.keys.digester.kept(secret), hint=hint_of(secret))
-    key = await services.store.create_key(new, actor(request))
-    services.keys.forget()
-    return Response(_made(key, secret), status_code=201, headers={**_SECRET, "Location": f"/v1/keys/{key.id}"})
+    made = await made_key(services, msgspec.structs.asdict(data), actor(request), force=force)
+    return Response(made, status_code=201, headers={**_SECRET, "Location": f"/v1/keys/{made.id}"})
 
 
 @get("/keys/{key_id:str}", opt=ADMIN, summary="Read an API key", responses=answers(404))
 async def read_key(key_id: KeyPath, services: ServicesDependency) -> KeyView:
     """What the key may do, and until when."""
-    with _told():
-        return _view(await services.store.get_key(_parsed(key_id)))
+    return await found_key(services, key_id)
 
 
 @patch(
@@ -103,11 +114,7 @@ async def change_key(
 ) -> KeyView:
     """Change what is named; it counts on every server within two seconds. 409 for a key that is revoked."""
     given = {name: value for name, value in msgspec.structs.asdict(data).items() if value is not msgspec.UNSET}
-    change = KeyChange(**_checked(given, services))
-    with _told():
-        key = await services.store.change_key(_parsed(key_id), change, actor(request), force=force)
-    services.keys.forget()
-    return _view(key)
+    return await changed_key(services, key_id, given, actor(request), force=force)
 
 
 @post(
@@ -123,14 +130,8 @@ async def rotate_key(
     key_id: KeyPath, data: JSONBody[RotateRequest], request: AnyRequest, services: ServicesDependency
 ) -> Response[KeyMade]:
     """The key with its new secret, shown once. The old one counts for `grace_s` more seconds, any older one not."""
-    secret = make_secret()
-    digest = services.keys.digester.kept(secret)
-    with _told():
-        key = await services.store.rotate_key(
-            _parsed(key_id), digest, hint_of(secret), actor(request), grace_s=data.grace_s
-        )
-    services.keys.forget()
-    return Response(_made(key, secret), status_code=200, headers=_SECRET)
+    made = await rotated_key(services, key_id, data.grace_s, actor(request))
+    return Response(made, status_code=200, headers=_SECRET)
 
 
 @post(
@@ -144,73 +145,4 @@ async def revoke_key(
     key_id: KeyPath, request: AnyRequest, services: ServicesDependency, force: Force = False
 ) -> KeyView:
     """End the key for good, within two seconds on every server. 409 for the last admin key in force."""
-    with _told():
-        key = await services.store.revoke_key(_parsed(key_id), actor(request), force=force)
-    services.keys.forget()
-    return _view(key)
-
-
-def _checked(fields: dict[str, Any], services: Services) -> dict[str, Any]:
-    """The fields as the store takes them. Raises ProblemError naming the one that it doesn't."""
-
-    def own_name(model: str) -> str | None:
-        found = services.settings.find_model(model)
-        return found[0] if found else None
-
-    try:
-        return checked(fields, own_name)
-    except KeyFieldError as error:
-        raise invalid(error.field, str(error)) from None
-
-
-async def _require_admins(services: Services) -> None:
-    if not await services.store.list_keys(KeyFilter(admins=True, limit=1)):
-        detail = (
-            "no admin key is in force, so with this one alone nobody could look after keys over HTTP: make an admin's "
-            "first (scopes: admin), or send force=true"
-        )
-        raise ProblemError(409, "no_admin_key", detail)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn what the store says about a key into problems."""
-    try:
-        yield
-    except KeyNotFoundError:
-        raise _not_found() from None
-    except KeyNotInForceError as error:
-        raise ProblemError(409, "key_not_in_force", str(error)) from None
-    except LastAdminError as error:
-        detail = f"{error}: nobody could look after keys over HTTP any more; make another one first, or send force=true"
-        raise ProblemError(409, "last_admin_key", detail) from None
-
-
-def _not_found() -> ProblemError:
-    return ProblemError(404, "key_not_found", "no key with that id")
-
-
-def _parsed(text: str) -> UUID:
-    """The id in its canonical form of 36 characters. Raises ProblemError: anything else is a key that isn't there."""
-    try:
-        key_id = UUID(text)
-    except ValueError:
-        raise _not_found() from None
-    if str(key_id) != text.lower():
-        raise _not_found()
-    return key_id
-
-
-def _view(key: ApiKey) -> KeyView:
-    return KeyView(**_fields(key))
-
-
-def _made(key: ApiKey, secret: str) -> KeyMade:
-    return KeyMade(**_fields(key), secret=secret)
-
-
-def _fields(key: ApiKey) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(key)
-    del fields["admin"]  # the scope says it
-    over = key.expires_at is not None and key.expires_at <= datetime.now(UTC)
-    return fields | {"state": "revoked" if key.revoked_at else "expired" if over else "in_force"}
+    return await revoked_key(services, key_id, actor(request), force=force)

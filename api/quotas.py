@@ -11,22 +11,19 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 from api.auth import ADMIN, READ, actor, viewer
 from api.decoding import QuotaBody, QuotaPatchBody
 from api.openapi import ServicesDependency, answers
-from api.problems import ProblemError, invalid
-from api.quota_fields import limit_of, quota_of
+from api.problems import invalid
+from api.quota_changes import delete_quota_of, found_quota, limited_quota, made_quota, no_quota, parsed_quota_id
 from api.quota_schemas import QuotaList, QuotaPatch, QuotaRequest, QuotaView
 from api.quota_views import quota_view
 from api.services import Services
 from api.wording import plainly, unknown
-from jobstore.errors import KeyNotFoundError, QuotaNotFoundError, QuotaTakenError
 from jobstore.keys import OWNER_PATTERN, ApiKey
-from jobstore.quotas import Owner, OwnerKind, Quota, QuotaStatus
+from jobstore.quotas import Owner, OwnerKind
 from jobstore.rules.quotas import owners_of
 
 AnyRequest = Request[Any, Any, Any]
 QuotaPath = Annotated[str, PathParameter(description="The quota's id, a UUID.", schema_extra={"format": "uuid"})]
 
-_MOST_AN_OWNER = 20
-"""So many rows does a submit lock at most for each of its key, its team and its customer."""
 _OWNER_KINDS: tuple[OwnerKind, ...] = ("key", "team", "customer")
 _LIST_PARAMETERS = (*_OWNER_KINDS, "limit", "cursor")
 _NAME = f"^{OWNER_PATTERN}$"
@@ -75,28 +72,18 @@ async def create_quota(
 
     409 where the owner has one of that kind for that period: change its limit.
     """
-    new = quota_of(data, services.settings.jobs.currency)
-    if new.owner_kind == "key":
-        await _require_key(services, UUID(new.owner))
-    if len(await services.store.quotas([(new.owner_kind, new.owner)])) >= _MOST_AN_OWNER:
-        raise ProblemError(409, "too_many_quotas", f"an owner has at most {_MOST_AN_OWNER} quotas", field="owner")
-    try:
-        quota = await services.store.create_quota(new, actor(request))
-    except QuotaTakenError:
-        detail = "there is a quota of that kind for that period already: change its limit"
-        raise ProblemError(409, "quota_exists", detail) from None
-    view = quota_view(await _status(services, quota), to=viewer(request))
-    return Response(view, status_code=201, headers={"Location": f"/v1/quotas/{quota.id}"})
+    view = quota_view(await made_quota(services, data, actor(request)), to=viewer(request))
+    return Response(view, status_code=201, headers={"Location": f"/v1/quotas/{view.id}"})
 
 
 @get("/quotas/{quota_id:str}", opt=READ, summary="Read a quota", responses=answers(404))
 async def read_quota(quota_id: QuotaPath, request: AnyRequest, services: ServicesDependency) -> QuotaView:
     """The quota as it stands. One that the key may not see is the same 404 as one that isn't there."""
-    wanted = _parsed(quota_id)
+    wanted = parsed_quota_id(quota_id)
     for _, view in await _seen(services, viewer(request)):
         if view.id == wanted:
             return view
-    raise _not_found()
+    raise no_quota()
 
 
 @patch(
@@ -112,21 +99,18 @@ async def change_quota(
     quota_id: QuotaPath, data: JSONBody[QuotaPatch], request: AnyRequest, services: ServicesDependency
 ) -> Response[QuotaView | None]:
     """Set the limit; what was taken already stays taken. With null the quota is deleted, and the answer is 204."""
-    quota = await _find(services, quota_id)
+    quota = await found_quota(services, quota_id)
     if data.limit is None:
-        await _delete(services, request, quota)
+        await delete_quota_of(services, quota, actor(request))
         return Response(None, status_code=204)
-    try:
-        changed = await services.store.change_quota(quota.id, limit_of(data.limit, quota.kind), actor(request))
-    except QuotaNotFoundError:
-        raise _not_found() from None
-    return Response(quota_view(await _status(services, changed), to=viewer(request)), status_code=200)
+    status = await limited_quota(services, quota, data.limit, actor(request))
+    return Response(quota_view(status, to=viewer(request)), status_code=200)
 
 
 @delete("/quotas/{quota_id:str}", opt=ADMIN, summary="Delete a quota", responses=answers(404))
 async def delete_quota(quota_id: QuotaPath, request: AnyRequest, services: ServicesDependency) -> None:
     """Lift the limit, and forget what was counted for it. Jobs under way end as if it had never been."""
-    await _delete(services, request, await _find(services, quota_id))
+    await delete_quota_of(services, await found_quota(services, quota_id), actor(request))
 
 
 async def _seen(services: Services, key: ApiKey | None) -> list[tuple[Owner, QuotaView]]:
@@ -136,51 +120,8 @@ async def _seen(services: Services, key: ApiKey | None) -> list[tuple[Owner, Quo
     return [((status.quota.owner_kind, status.quota.owner), quota_view(status, to=key)) for status in found]
 
 
-async def _find(services: Services, quota_id: str) -> Quota:
-    wanted = _parsed(quota_id)
-    for status in await services.store.quotas():
-        if status.quota.id == wanted:
-            return status.quota
-    raise _not_found()
-
-
-async def _status(services: Services, quota: Quota) -> QuotaStatus:
-    """How the quota stands. Raises ProblemError where it was deleted meanwhile."""
-    for status in await services.store.quotas([(quota.owner_kind, quota.owner)]):
-        if status.quota.id == quota.id:
-            return status
-    raise _not_found()
-
-
-async def _delete(services: Services, request: AnyRequest, quota: Quota) -> None:
-    if not await services.store.delete_quota(quota.id, actor(request)):
-        raise _not_found()
-
-
-async def _require_key(services: Services, key_id: UUID) -> None:
-    try:
-        await services.store.get_key(key_id)
-    except KeyNotFoundError:
-        raise ProblemError(404, "key_not_found", "no key with that id", field="owner") from None
-
-
 def _cursor(text: str | None) -> UUID | None:
     try:
         return None if text is None else UUID(text)
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
-
-
-def _not_found() -> ProblemError:
-    return ProblemError(404, "quota_not_found", "no quota with that id")
-
-
-def _parsed(text: str) -> UUID:
-    """The id in its canonical form. Raises ProblemError: anything else is a quota that isn't there."""
-    try:
-        quota_id = UUID(text)
-    except ValueError:
-        raise _not_found() from None
-    if str(quota_id) != text.lower():
-        raise _not_found()
-    return quota_id

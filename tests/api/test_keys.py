@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -262,7 +263,7 @@ def test_the_first_key_of_an_open_server_is_an_admins(database: str, outputs: Ou
         assert "admin" in assert_code(refused, 409, "no_admin_key")
         assert http.get("/v1/keys").json()["data"] == []
         made = http.post("/v1/keys", json={"name": "ops", "scopes": ["admin"]}).json()
-        assert made["scopes"] == ["submit", "read", "admin"]
+        assert made["scopes"] == ["submit", "read", "observe", "admin"]
         assert_code(http.get("/v1/keys"), 401, "invalid_api_key")
         headers = {"x-api-key": made["secret"]}
         assert http.post("/v1/keys", json={"name": "ann"}, headers=headers).status_code == 201
@@ -278,6 +279,14 @@ def test_keys_are_listed_in_pages(as_key: Any) -> None:
     assert [key["id"] for key in (*first["data"], *second["data"])] == made
     assert second["next_cursor"] is None
     assert as_key("admin", "GET", "/v1/keys?customer=acme").json()["data"] == []
+    as_key("admin", "POST", f"/v1/keys/{made[1]}/revoke")
+    found = {
+        query: as_key("admin", "GET", f"/v1/keys?{query}").json()["data"] for query in ("text=K2", "state=revoked")
+    }
+    assert {query: [key["id"] for key in keys] for query, keys in found.items()} == {
+        "text=K2": [made[2]],
+        "state=revoked": [made[1]],
+    }
     assert "secret" not in as_key("admin", "GET", "/v1/keys").text
     for query in ("limit=0", "limit=201", "cursor=x", "team=-", "state=x"):
         assert_problem(as_key("admin", "GET", f"/v1/keys?{query}"), 400, query.partition("=")[0])
@@ -292,20 +301,24 @@ def test_the_audit_log_tells_who_did_what(as_key: Any, secrets: dict[str, str]) 
     as_key("admin", "POST", path + "/revoke")
     as_key("admin", "POST", "/v1/lanes/default/pause", json={"reason": "new weights"})
     as_key("admin", "POST", "/v1/lanes/default/resume")
-    as_key("admin", "POST", "/v1/jobs/redrive", json={"states": ["dead"]})
+    as_key("admin", "POST", "/v1/jobs/redrive", json={"states": ["dead"]})  # none is: that is no change
     page = as_key("admin", "GET", "/v1/audit?limit=4").json()
     rest = as_key("admin", "GET", f"/v1/audit?cursor={page['next_cursor']}").json()
-    entries = [*page["data"], *rest["data"]][:7]
+    entries = [*page["data"], *rest["data"]][:6]
     assert [entry["action"] for entry in entries] == [
-        "jobs.redriven", "lane.resumed", "lane.paused", "key.revoked", "key.rotated", "key.changed", "key.created",
+        "lane.resumed", "lane.paused", "key.revoked", "key.rotated", "key.changed", "key.created",
     ]  # fmt: skip
     assert {entry["actor"] for entry in entries} == {"admin"}
-    assert entries[5]["details"] == {"weight": {"from": 1.0, "to": 2.0}}
-    assert entries[2]["target"] == "default"
+    assert entries[4]["details"] == {"weight": {"from": 1.0, "to": 2.0}}
+    assert entries[1]["target"] == "default"
     about = as_key("admin", "GET", f"/v1/audit?target={made['id']}&action=key.revoked").json()["data"]
-    assert about == [entries[3]]
+    assert about == [entries[2]]
+    ours = as_key("admin", "GET", f"/v1/audit?actor=ADM&after={quote(entries[1]['at'])}").json()["data"]
+    assert ours == entries[:2]
+    assert as_key("admin", "GET", f"/v1/audit?before={quote(entries[5]['at'])}&actor=admin").json()["data"] == []
+    assert as_key("admin", "GET", "/v1/audit?actor=nobody").json()["data"] == []
     told = page | rest
     for secret in (made["secret"], rotated["secret"], secrets["admin"]):
         assert secret[:7] not in str(told)
-    for query in ("limit=0", "cursor=x", "action=X", "target=a b", "x=y"):
+    for query in ("limit=0", "cursor=x", "action=X", "target=a b", "x=y", "after=noon", "before=1"):
         assert_problem(as_key("admin", "GET", f"/v1/audit?{query}"), 400, query.partition("=")[0])

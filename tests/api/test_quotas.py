@@ -280,7 +280,7 @@ def test_who_am_i(door: Door) -> None:
 def test_where_no_key_is_wanted_everything_is_open(http: httpx.Client) -> None:
     """On loopback, before the first key."""
     assert http.post("/v1/quotas", json=SPEND).status_code == 201
-    assert http.get("/v1/me").json()["scopes"] == ["submit", "read", "admin"]
+    assert http.get("/v1/me").json()["scopes"] == ["submit", "read", "observe", "admin"]
     assert len(http.get("/v1/quotas").json()["data"]) == 1
     submit(http)
 
