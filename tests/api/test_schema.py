@@ -56,6 +56,8 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
         "/v1/webhooks", "/v1/webhooks/{webhook_id}", "/v1/webhooks/{webhook_id}/rotate",
         "/v1/webhooks/{webhook_id}/test", "/v1/webhooks/deliveries",
         "/v1/webhooks/deliveries/{delivery_id}/redeliver",
+        "/v1/jobs/count", "/v1/jobs/cancel", "/v1/jobs/{job_id}/attempts", "/v1/workers", "/v1/workers/{worker_id}",
+        "/v1/workers/{worker_id}/drain", "/v1/workers/{worker_id}/resume", "/v1/overview", "/v1/costs", "/v1/latency",
         "/livez", "/readyz", "/healthz", "/metrics",
     }  # fmt: skip
     for operations in paths.values():

@@ -14,9 +14,9 @@ def test_jobs_are_counted_and_canceled_by_filter(commands: Commands) -> None:
     """A dry run counts, a no leaves all, a yes cancels; neither an id nor a filter, or both, are refused."""
     commands.run("lanes", "pause", "default")
     ids = [
-        json.loads(commands.run("submit", f"a cat {seed}", "--seed", str(seed), "-d", "team=cancel", "--json").stdout)[
-            "id"
-        ]
+        json.loads(
+            commands.run("submit", f"a cat {seed}", "--seed", str(seed), "--dim", "team=cancel", "--json").stdout
+        )["id"]
         for seed in range(2)
     ]
     where = ("--state", "queued", "--dim", "team=cancel")
