@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -70,11 +71,11 @@ async def _measure(url: str, options: argparse.Namespace) -> None:
         for by in _GROUPS:
             query = ReportQuery(first=first, last=last, zone="Europe/Berlin", by=by)
             name = f"by {' x '.join(by)}"
-            found.setdefault(f"costs {name}", {})[span] = await _timed(lambda q=query: store.costs(q), options)
-            found.setdefault(f"latency {name}", {})[span] = await _timed(lambda q=query: store.latency(q), options)
+            found.setdefault(f"costs {name}", {})[span] = await _timed(partial(store.costs, query), options)
+            found.setdefault(f"latency {name}", {})[span] = await _timed(partial(store.latency, query), options)
         for view in _VIEWS:
             text = f"SELECT * FROM safelight_report.{view}('Europe/Berlin', '{first}', '{last}')".encode()
-            found.setdefault(view, {})[span] = await _timed(lambda t=text: _read(connection, t), options)
+            found.setdefault(view, {})[span] = await _timed(partial(_read, connection, text), options)
     await connection.close()
     await store.close()
     _print(found)

@@ -10,8 +10,6 @@ from jobstore.reports.model import CostReport, CostRow, LatencyReport, LatencyRo
 from jobstore.rules.rows import Row, trimmed
 
 Values = tuple[str | None, ...]
-_COUNTS = ("jobs", "attempts", "pictures")
-_AMOUNTS = ("gpu_seconds", "charged", "saved")
 
 
 def columns_of(by: Sequence[str]) -> list[str]:
@@ -21,7 +19,8 @@ def columns_of(by: Sequence[str]) -> list[str]:
 
 def cost_report(query: ReportQuery, found: Iterable[Row], names: Mapping[str, str]) -> CostReport:
     """The report of rows that are marked as part of the rest or not."""
-    rows, rest = [], []
+    rows: list[CostRow] = []
+    rest: list[CostRow] = []
     for row in found:
         (rest if row["is_rest"] else rows).append(_cost_row(query, row))
     order = _order(query.by, lambda row: (-row.charged, -row.gpu_seconds, -row.attempts))
@@ -42,8 +41,12 @@ def _sum(currency: str, rows: Sequence[CostRow]) -> CostRow:
     return CostRow(
         values=(),
         currency=currency,
-        **{name: sum(getattr(row, name) for row in rows) for name in _COUNTS},
-        **{name: sum((getattr(row, name) for row in rows), Decimal(0)) for name in _AMOUNTS},
+        jobs=sum(row.jobs for row in rows),
+        attempts=sum(row.attempts for row in rows),
+        pictures=sum(row.pictures for row in rows),
+        gpu_seconds=sum((row.gpu_seconds for row in rows), Decimal(0)),
+        charged=sum((row.charged for row in rows), Decimal(0)),
+        saved=sum((row.saved for row in rows), Decimal(0)),
     )
 
 
@@ -73,8 +76,12 @@ def _cost_row(query: ReportQuery, row: Row) -> CostRow:
     return CostRow(
         values=() if row["is_rest"] else _values(query.by, row),
         currency=row["currency"],
-        **{name: int(row[name]) for name in _COUNTS},
-        **{name: trimmed(row[name]) for name in _AMOUNTS},
+        jobs=int(row["jobs"]),
+        attempts=int(row["attempts"]),
+        pictures=int(row["pictures"]),
+        gpu_seconds=trimmed(row["gpu_seconds"]),
+        charged=trimmed(row["charged"]),
+        saved=trimmed(row["saved"]),
     )
 
 

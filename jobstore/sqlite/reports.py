@@ -95,7 +95,7 @@ async def latency(database: Database, query: ReportQuery) -> LatencyReport:
     """Percentiles over the ledger. Raises ValueError."""
     check_query(query)
     arguments = _arguments(query)
-    [total] = await database.every(_percentiles(query, ()), arguments) or [None]
+    total = next(iter(await database.every(_percentiles(query, ()), arguments)), None)
     if not query.by:
         return latency_report(query, [total] if total else [], total, 0, {})
     found = await database.every(_percentiles(query, query.by), arguments)

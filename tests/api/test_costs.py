@@ -58,7 +58,7 @@ def test_csv_holds_no_formula(http: httpx.Client, keys: dict[str, dict[str, str]
     """By ``format`` or by ``Accept``, with a line for the rest."""
     for arguments in ({"params": {"format": "csv"}}, {"headers": {"accept": "text/csv"}}):
         headers = keys["admin"] | arguments.get("headers", {})
-        params = {"by": ["dim:experiment", "team"], "limit": 1} | arguments.get("params", {})
+        params: dict[str, Any] = {"by": ["dim:experiment", "team"], "limit": 1} | arguments.get("params", {})
         response = http.get("/v1/costs", headers=headers, params=params)
         assert response.headers["content-type"].startswith("text/csv")
         assert "attachment" in response.headers["content-disposition"]

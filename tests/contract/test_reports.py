@@ -169,7 +169,7 @@ async def test_filters_hold_together(url: str) -> None:
         NOON, key_id=key_id, team="ads", customer="acme", lane="fast", cache="joined", device="cuda:1",
         dimensions=(("experiment", "a"),),
     )  # fmt: skip
-    where = {
+    where: dict[str, Any] = {
         "key_id": key_id, "team": "ads", "customer": "acme", "model": "m", "lane": "fast", "device": "cuda:1",
         "cache": CacheOutcome.JOINED, "dimensions": {"experiment": "a"},
     }  # fmt: skip

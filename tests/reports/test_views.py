@@ -33,7 +33,7 @@ NOON = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 
 @pytest.fixture
-def role() -> Iterator[str]:
+def role() -> str:
     """The name of a role that goes with the test. Its database goes first, and with that what it was granted."""
     return f"reader_{uuid4().hex[:12]}"
 
