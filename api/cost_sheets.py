@@ -25,7 +25,7 @@ def costs_csv(by: Sequence[str], report: CostReport) -> str:
     """A header, the rows, and a line for the rest of each currency."""
     lines = [[*_values(by, row, report.names), *_sums(row)] for row in report.rows]
     lines += [[*_rest(by), *_sums(row)] for row in report.rest]
-    return _csv([*_header(by), *_COSTS], lines)
+    return sheet([*_header(by), *_COSTS], lines)
 
 
 def latency_csv(by: Sequence[str], report: LatencyReport) -> str:
@@ -35,7 +35,7 @@ def latency_csv(by: Sequence[str], report: LatencyReport) -> str:
     ]
     if report.rest:
         lines.append([*_rest(by), str(report.rest), "", ""])
-    return _csv([*_header(by), "jobs", "p50_s", "p90_s"], lines)
+    return sheet([*_header(by), "jobs", "p50_s", "p90_s"], lines)
 
 
 def cell(text: str) -> str:
@@ -65,7 +65,8 @@ def _sums(row: CostRow) -> list[str]:
     return [row.currency, str(row.jobs), str(row.attempts), str(row.pictures), *map(plain_amount, amounts)]
 
 
-def _csv(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def sheet(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table as CSV."""
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(header)

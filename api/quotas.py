@@ -49,7 +49,7 @@ async def list_quotas(
             raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
     named = zip(_OWNER_KINDS, (key, team, customer), strict=True)
     asked: list[Owner] = [(kind, name.lower() if kind == "key" else name) for kind, name in named if name is not None]
-    after = _cursor(cursor)
+    after = quota_cursor(cursor)
     found = [view for owner, view in await _seen(services, viewer(request)) if not asked or owner in asked]
     page = sorted((view for view in found if after is None or view.id > after), key=lambda view: view.id)
     more = str(page[limit - 1].id) if len(page) > limit else None
@@ -120,7 +120,8 @@ async def _seen(services: Services, key: ApiKey | None) -> list[tuple[Owner, Quo
     return [((status.quota.owner_kind, status.quota.owner), quota_view(status, to=key)) for status in found]
 
 
-def _cursor(text: str | None) -> UUID | None:
+def quota_cursor(text: str | None) -> UUID | None:
+    """The quota after which a page begins. Raises ProblemError."""
     try:
         return None if text is None else UUID(text)
     except ValueError:
