@@ -11,11 +11,12 @@ from typing import Any
 from litestar import Request, Response, get
 from litestar.params import FromPath
 
-from api.assets import Asset, answer, asset_url
+from api.assets import Asset, answer, asset_url, find_asset
 from api.pages import POLICY
 from api.problems import ProblemError
 
 _PATH = "/playground"
+_STYLE = "playground.css"
 
 
 @get("/", include_in_schema=False)
@@ -39,8 +40,10 @@ async def playground_asset(
 @lru_cache(maxsize=1)
 def _assets() -> dict[str, Asset]:
     folder = files("dashboards").joinpath("web", "playground")
-    named = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith((".js", ".css")))
-    return {name: Asset(name, file.read_bytes()) for name, file in named}
+    modules = sorted((file.name, file) for file in folder.iterdir() if file.name.endswith(".js"))
+    # All style in one file: the first paint waits for it, and for nothing else.
+    style = find_asset("base.css").content + folder.joinpath(_STYLE).read_bytes()
+    return {_STYLE: Asset(_STYLE, style), **{name: Asset(name, file.read_bytes()) for name, file in modules}}
 
 
 @lru_cache(maxsize=1)
@@ -55,8 +58,7 @@ def _page() -> str:
     modules = (name for name in _assets() if name.endswith(".js") and name != "main.js")
     preloads = "\n".join(f'<link rel="modulepreload" href="{here}/{name}">' for name in modules)
     page = files("dashboards").joinpath("web", "index.html").read_text("utf-8")
-    shared = {"base": asset_url("base.css"), "icon": asset_url("icon.svg")}
-    return Template(page).substitute(shared, playground=here, preloads=preloads)
+    return Template(page).substitute(icon=asset_url("icon.svg"), playground=here, preloads=preloads)
 
 
 PLAYGROUND_ROUTES = (playground, playground_asset)

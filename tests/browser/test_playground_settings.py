@@ -54,6 +54,7 @@ def test_the_form_adapts_to_the_model(site: Site, page: Page) -> None:
     expect(page.locator("#adapters-field")).to_be_hidden()
     expect(page.locator("#guidance")).to_have_attribute("placeholder", "5")
     expect(page.locator("#size option").first).to_have_text(f"1024 {BY} 1024 square")
+    expect(page.locator("#size")).to_have_value("1024x1024")
     expect(page.locator("#size-hint")).to_have_text("Multiples of 8, from 256 to 2048")
     page.select_option("#size", "own")
     page.fill("#size-own", f"512 {BY} 768")
@@ -156,7 +157,7 @@ def test_a_picture_brings_its_settings(site: Site, page: Page, kind: PictureForm
     page.set_input_files("#pick", picture(kind, WORDS))
     _expect_settings(page)
     page.fill("#prompt", "x")
-    _drop(page, picture(kind, WORDS))
+    drop(page, picture(kind, WORDS))
     _expect_settings(page)
     expect(page.locator("#veil")).to_be_hidden()
     page.click("#submit")
@@ -176,15 +177,21 @@ def _expect_settings(page: Page) -> None:
     expect(page.get_by_label("Weight of ink")).to_have_value("0.5")
 
 
-def _drop(page: Page, file: FilePayload) -> None:
-    """Drag the file over the page and let it go."""
-    content = {"name": file["name"], "type": file["mimeType"], "data": b64encode(file["buffer"]).decode()}
+def drop(page: Page, file: FilePayload, place: str = "body") -> None:
+    """Drag the file over the page and let it go there."""
+    content = {
+        "name": file["name"],
+        "type": file["mimeType"],
+        "data": b64encode(file["buffer"]).decode(),
+        "place": place,
+    }
     page.evaluate(
-        """({name, type, data}) => {
+        """({name, type, data, place}) => {
             const carried = new DataTransfer();
             carried.items.add(new File([Uint8Array.from(atob(data), (one) => one.charCodeAt(0))], name, {type}));
             for (const event of ["dragenter", "dragover", "drop"])
-                document.body.dispatchEvent(new DragEvent(event, {dataTransfer: carried, bubbles: true}));
+                document.querySelector(place).dispatchEvent(
+                    new DragEvent(event, {dataTransfer: carried, bubbles: true}));
         }""",
         content,
     )

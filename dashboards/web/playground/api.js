@@ -27,8 +27,9 @@ export async function call(path, { method = "GET", body, signal, headers = {} } 
   const sent = { ...headers };
   const secret = key.secret;
   if (secret) sent.Authorization = `Bearer ${secret}`;
-  if (body !== undefined) sent["Content-Type"] = "application/json";
-  const response = await fetch(path, { method, signal, headers: sent, body: body && JSON.stringify(body) });
+  const form = body instanceof FormData; // the browser says itself what it is
+  if (body !== undefined && !form) sent["Content-Type"] = "application/json";
+  const response = await fetch(path, { method, signal, headers: sent, body: form ? body : body && JSON.stringify(body) });
   if (response.ok) return response;
   if (response.status === 401) window.dispatchEvent(new CustomEvent("key-wanted", { detail: Boolean(secret) }));
   throw new Problem(response.status, await response.json().catch(() => ({})));
@@ -37,16 +38,26 @@ export async function call(path, { method = "GET", body, signal, headers = {} } 
 export const read = async (path, options) => (await call(path, options)).json();
 
 // A submit may be sent again under its Idempotency-Key: where the network broke, nothing is rendered twice.
-export async function submit(body) {
+// `start` is the picture that it begins with, if any.
+export async function submit(body, start = null) {
   const headers = { "Idempotency-Key": newId() };
   for (let attempt = 0; ; attempt += 1) {
     try {
-      return await read("/v1/jobs", { method: "POST", body, headers });
+      return await (start ? edit(body, start, headers) : read("/v1/jobs", { method: "POST", body, headers }));
     } catch (error) {
       if (error instanceof Problem || attempt >= RETRIES) throw error;
       await new Promise((resume) => setTimeout(resume, 500 * (attempt + 1)));
     }
   }
+}
+
+async function edit({ adapters = {}, ...fields }, { file, strength }, headers) {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ ...fields, strength })) form.set(name, value);
+  for (const [name, weight] of Object.entries(adapters)) form.set(`adapters[${name}]`, weight);
+  form.set("image", file);
+  const { id } = await read("/v1/images/edits", { method: "POST", body: form, headers: { ...headers, Prefer: "respond-async" } });
+  return read(`/v1/jobs/${id}`);
 }
 
 // crypto.randomUUID wants a secure context; a page over plain HTTP is none.

@@ -118,9 +118,9 @@ export class Card {
     this.details.lastElementChild.replaceChildren(
       make("p", { class: "whole" }, job.request.prompt),
       make("dl", {}, ...rows),
-      make("div", { class: "tools" },
+      ...(job.request.image ? [] : [make("div", { class: "tools" },
         button("code", "Copy the request as a curl command", () => actions.copy(job, "curl"), "curl"),
-        button("code", "Copy the request as a Python program", () => actions.copy(job, "python"), "Python")),
+        button("code", "Copy the request as a Python program", () => actions.copy(job, "python"), "Python"))]),
     );
   }
 }

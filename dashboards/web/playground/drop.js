@@ -1,9 +1,9 @@
-// Pictures that are dragged in or picked: their settings go into the form.
+// Pictures that are dragged in or picked: their settings go into the form, or a render begins with them.
 import { at } from "./elements.js";
 import { parse } from "./infotext.js";
 import { MOST_BYTES, textIn } from "./metadata.js";
 
-export function acceptPictures({ onsettings, onforeign }) {
+export function acceptPictures({ onsettings, onforeign, onstart }) {
   const take = async (file) => {
     if (!file) return;
     try {
@@ -30,7 +30,9 @@ export function acceptPictures({ onsettings, onforeign }) {
     if (!carries(event)) return;
     event.preventDefault();
     veil((depth = 0) > 0);
-    take(event.dataTransfer.files[0]);
+    const [file] = event.dataTransfer.files;
+    if (file && event.target.closest?.("#start-field")) onstart(file);
+    else take(file);
   });
   at("pick").addEventListener("change", ({ target }) => {
     take(target.files[0]);

@@ -2,13 +2,15 @@
 import { at, make, settled } from "./elements.js";
 import { recall, remember } from "./stored.js";
 import { sentence } from "./api.js";
+import { Start } from "./start.js";
 
-const FIELDS = ["prompt", "negative_prompt", "model", "size", "size-own", "n", "steps", "guidance", "seed", "format"];
+const FIELDS = ["prompt", "negative_prompt", "model", "size", "size-own", "n", "steps", "guidance", "seed", "format", "strength"];
 const SHAPES = [[1, 1, "square"], [2, 3, "portrait"], [3, 2, "landscape"], [9, 16, "tall"], [16, 9, "wide"]];
 const OWN = "own";
-const CALLED = { n: "pictures", negative_prompt: "what it should not show" }; // where the label says something else
+const CALLED = { n: "pictures", image: "the picture", negative_prompt: "what it should not show" }; // where the label says something else
 
 export class Form {
+  start = new Start();
   #models = [];
   #kept = recall("form") ?? {};
   #remember = settled(() => remember("form", this.#state()), 200);
@@ -19,7 +21,7 @@ export class Form {
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.clear();
-      onsubmit(this.body());
+      onsubmit(this.body(), this.start.chosen);
     });
     this.element.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
@@ -57,7 +59,7 @@ export class Form {
   // What is sent. What was left empty is the model's own.
   body() {
     const body = { prompt: at("prompt").value, previews: true };
-    const size = at("size").value === OWN ? at("size-own").value.trim().replace(/\s*[×*]\s*/, "x") : at("size").value;
+    const size = this.#size();
     for (const [name, value] of Object.entries({ model: at("model").value, size, seed: at("seed").value.trim(), format: at("format").value }))
       if (value) body[name] = value;
     for (const name of ["n", "steps", "guidance"]) if (at(name).value) body[name] = Number(at(name).value);
@@ -80,7 +82,7 @@ export class Form {
     if (settings.format) at("format").value = settings.format;
     this.#adapt(settings.size, settings.adapters ?? {});
     for (const name of Object.keys(settings.adapters ?? {})) if (!this.model?.adapters.includes(name)) strange.push(`the adapter ${name}`);
-    if (settings.size && this.model?.sizes.length && at("size").value !== settings.size) strange.push(`the size ${settings.size}`);
+    if (settings.size && this.model && this.#size() !== settings.size) strange.push(`the size ${settings.size}`);
     if (settings.negative_prompt || settings.guidance !== undefined || settings.steps) at("further").open = true;
     this.#count();
     this.#remember();
@@ -118,11 +120,11 @@ export class Form {
   #adapt(size, adapters = this.#adapters()) {
     const { model } = this;
     if (!model) return;
-    const wanted = size ?? (at("size").value === OWN ? at("size-own").value : at("size").value);
-    this.#sizes(model, wanted);
+    this.#sizes(model, size ?? this.#size());
     at("steps").placeholder = model.default_steps;
     at("guidance").placeholder = model.default_guidance ?? "the model's";
     at("negative-field").hidden = !model.negative_prompt;
+    this.start.offer(model.takes_images);
     this.#list(model, adapters);
     this.#own();
   }
@@ -134,8 +136,12 @@ export class Form {
     at("size").replaceChildren(...options);
     at("size-hint").textContent = model.sizes.length ? "" : `Multiples of ${model.size_multiple}, from ${model.min_side} to ${model.max_side}`;
     if (!wanted || offered.includes(wanted)) at("size").value = wanted || model.default_size;
-    else if (model.sizes.length) at("size").value = model.default_size;
+    else if (model.sizes.length || !fits(model, wanted)) at("size").value = model.default_size;
     else [at("size").value, at("size-own").value] = [OWN, wanted];
+  }
+
+  #size() {
+    return at("size").value === OWN ? at("size-own").value.trim().replace(/\s*[×*]\s*/, "x") : at("size").value;
   }
 
   #own() {
@@ -165,6 +171,8 @@ export class Form {
     at("prompt").classList.toggle("long", at("prompt").value.length > 200);
   }
 }
+
+const fits = (model, size) => size.split("x").map(Number).every((side) => side >= model.min_side && side <= model.max_side && side % model.size_multiple === 0);
 
 // Sizes of about the usual number of pixels, on the model's raster.
 function shaped(model) {

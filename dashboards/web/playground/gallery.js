@@ -13,6 +13,7 @@ export class Gallery {
   constructor(jobs, actions) {
     this.jobs = jobs;
     this.actions = actions;
+    this.first = null; // the id of a job whose card stays before all others: that of a link
     this.owner = null; // an admin's key would be told of everybody's jobs: it asks for its own
     jobs.addEventListener("changed", ({ detail: job }) => this.#show(job));
     jobs.addEventListener("dropped", ({ detail: id }) => this.#remove(id));
@@ -83,8 +84,15 @@ export class Gallery {
   #add(job) {
     const card = new Card(job, this.actions);
     this.#cards.set(job.id, card);
-    const older = [...at("gallery").children].find((element) => this.jobs.get(element.id.slice("job-".length))?.created_at < job.created_at);
-    at("gallery").insertBefore(card.element, older ?? null);
+    at("gallery").insertBefore(card.element, this.#after(job));
+  }
+
+  // The card before which the job's own belongs.
+  #after(job) {
+    const shown = [...at("gallery").children];
+    if (job.id === this.first) return shown[0] ?? null;
+    const ids = shown.map(({ id }) => id.slice("job-".length));
+    return shown[ids.findIndex((id) => id !== this.first && this.jobs.get(id)?.created_at < job.created_at)] ?? null;
   }
 
   #remove(id) {

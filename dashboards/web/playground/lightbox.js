@@ -43,8 +43,9 @@ export class Lightbox {
 
   async #show() {
     const { job, image } = this.#shown;
-    at("earlier").disabled = this.#index === 0;
-    at("later").disabled = this.#index === this.#all.length - 1;
+    // Not `disabled`: that would take the focus, and the arrow keys with it.
+    at("earlier").setAttribute("aria-disabled", String(this.#index === 0));
+    at("later").setAttribute("aria-disabled", String(this.#index === this.#all.length - 1));
     at("lightbox-words").textContent = job.request.prompt;
     at("lightbox-facts").textContent = `${job.model} · ${image.width} × ${image.height} · seed ${image.seed} · ${this.#index + 1} of ${this.#all.length}`;
     const picture = at("lightbox-picture");

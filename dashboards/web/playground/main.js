@@ -18,6 +18,7 @@ const jobs = new Jobs();
 const form = new Form({ onsubmit: order, onchange: settled(estimate, 300) });
 const actions = { cancel, retry, reuse, vary, link, copy, download, missing, trouble, enlarge: (job, image) => lightbox.open(gallery.pictures, image) };
 const gallery = new Gallery(jobs, actions);
+gallery.first = wanted;
 const lightbox = new Lightbox({ save: ({ job, image }) => save(image.url, fileName(job, image)).catch(trouble), reuse, missing });
 new Live(jobs, { onreturn: () => gallery.refresh().catch(trouble), ontrouble: banner });
 const account = new Account({ onchange: begin });
@@ -53,9 +54,9 @@ async function begin(me) {
 }
 
 // One order; the form is free for the next at once.
-async function order(body) {
+async function order(body, start) {
   try {
-    const job = await submit(body);
+    const job = await submit(body, start);
     jobs.put(job);
     banner(null);
     say(job.cache === "hit" ? "Found in the cache: nothing was rendered, nothing is charged." : job.cache === "joined" ? "The same is being rendered already: this joins it, at no charge." : "On its way.");
@@ -185,6 +186,7 @@ for (const idea of document.querySelectorAll("[data-idea]")) idea.addEventListen
 acceptPictures({
   onsettings: (settings, name) => loaded(`The settings of ${name} are in the form`, form.load(settings)),
   onforeign: (text) => { banner(text); },
+  onstart: (file) => form.start.take(file),
 });
 theme(recall("theme"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme(recall("theme")));
