@@ -11,11 +11,13 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from litestar import Request
+from litestar.datastructures import MultiDict
 
 from api.auth import sees, viewer
 from api.problems import ProblemError, invalid
 from api.wording import unknown
 from jobstore.job import CacheOutcome
+from jobstore.keys import ApiKey
 from jobstore.quotas import zones
 from jobstore.reports.model import ReportQuery, Where, check_query
 
@@ -27,9 +29,13 @@ _MOST_DIMENSIONS = 16
 
 
 def query_of(request: Request[Any, Any, Any]) -> ReportQuery:
-    """The query that the parameters name: this month until today where they don't. A key that is no admin's asks
-    for its own. Raises ProblemError."""
-    given = request.query_params
+    """The query that a request's parameters name; a key that is no admin's asks for its own. Raises ProblemError."""
+    return query_from(request.query_params, viewer(request))
+
+
+def query_from(given: MultiDict[str], key: ApiKey | None) -> ReportQuery:
+    """The query that parameters name: this month until today where they don't; of its own jobs, where ``key`` is one
+    that is no admin's. Raises ProblemError."""
     dimensions = {}
     for name in given:
         if found := _DIMENSION.fullmatch(name):
@@ -49,7 +55,7 @@ def query_of(request: Request[Any, Any, Any]) -> ReportQuery:
         zone=zone,
         by=_groups(given.getall("by", [])),
         where=Where(
-            key_id=_key(request, given.get("key")),
+            key_id=_key(key, given.get("key")),
             cache=_cache(given.get("cache")),
             dimensions=dimensions,
             **{name: _text(name, given[name]) for name in FILTERS if name in given},
@@ -68,8 +74,7 @@ def _groups(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(group for text in given[:10] for group in text[:300].split(",") if group)
 
 
-def _key(request: Request[Any, Any, Any], text: str | None) -> UUID | None:
-    key = viewer(request)
+def _key(key: ApiKey | None, text: str | None) -> UUID | None:
     own = None if key is None or key.admin else key.id
     if text is None:
         return own

@@ -61,7 +61,7 @@ async def read_costs(
     query = query_of(request)
     as_csv = wants_csv(request)
     report = await services.store.costs(query)
-    return _csv("costs", query, costs_csv(query.by, report)) if as_csv else Response(cost_list(query, report))
+    return csv_response("costs", query, costs_csv(query.by, report)) if as_csv else Response(cost_list(query, report))
 
 
 @get("/latency", opt=READ, summary="Report completion times", responses=answers(400))
@@ -86,7 +86,11 @@ async def read_latency(
     query = query_of(request)
     as_csv = wants_csv(request)
     report = await services.store.latency(query)
-    return _csv("latency", query, latency_csv(query.by, report)) if as_csv else Response(latency_list(query, report))
+    return (
+        csv_response("latency", query, latency_csv(query.by, report))
+        if as_csv
+        else Response(latency_list(query, report))
+    )
 
 
 def wants_csv(request: AnyRequest) -> bool:
@@ -137,7 +141,8 @@ def _latency_view(query: ReportQuery, row: LatencyRow) -> LatencyView:
     return LatencyView(group=group, jobs=row.jobs, p50_s=row.p50_s, p90_s=row.p90_s)
 
 
-def _csv(what: str, query: ReportQuery, text: str) -> Response[Any]:
+def csv_response(what: str, query: ReportQuery, text: str) -> Response[Any]:
+    """A file to be kept, named after its days."""
     name = f"safelight-{what}-{query.first}-{query.last}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)

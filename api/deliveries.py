@@ -95,13 +95,22 @@ async def redeliver_named(services: Services, found: Delivery) -> Delivery:
 
 async def find_delivery(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
     """The delivery, if the request's key may see it. Missing and foreign ones are the same 404."""
-    try:
-        delivery = await services.store.delivery(UUID(delivery_id))
-    except (ValueError, WebhookNotFoundError):
-        delivery = None
-    if delivery is None or not sees(viewer(request), delivery.key_id):
-        raise ProblemError(404, "delivery_not_found", "no delivery with that id")
+    delivery = await any_delivery(services, delivery_id)
+    if not sees(viewer(request), delivery.key_id):
+        raise _missing()
     return delivery
+
+
+async def any_delivery(services: Services, delivery_id: str) -> Delivery:
+    """The delivery, whosever it is. Raises ProblemError."""
+    try:
+        return await services.store.delivery(UUID(delivery_id))
+    except (ValueError, WebhookNotFoundError):
+        raise _missing() from None
+
+
+def _missing() -> ProblemError:
+    return ProblemError(404, "delivery_not_found", "no delivery with that id")
 
 
 DELIVERY_ROUTES = (list_deliveries, redeliver)

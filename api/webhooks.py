@@ -167,13 +167,22 @@ async def send_test(services: Services, endpoint: Endpoint) -> Delivery:
 
 async def find_endpoint(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
     """The endpoint, if the request's key may see it. Missing and foreign ones are the same 404."""
-    try:
-        endpoint = await services.store.endpoint(UUID(webhook_id))
-    except (ValueError, WebhookNotFoundError):
-        endpoint = None
-    if endpoint is None or not sees(viewer(request), endpoint.key_id):
-        raise ProblemError(404, "webhook_not_found", "no webhook with that id")
+    endpoint = await any_endpoint(services, webhook_id)
+    if not sees(viewer(request), endpoint.key_id):
+        raise _missing()
     return endpoint
+
+
+async def any_endpoint(services: Services, webhook_id: str) -> Endpoint:
+    """The endpoint, whosever it is. Raises ProblemError."""
+    try:
+        return await services.store.endpoint(UUID(webhook_id))
+    except (ValueError, WebhookNotFoundError):
+        raise _missing() from None
+
+
+def _missing() -> ProblemError:
+    return ProblemError(404, "webhook_not_found", "no webhook with that id")
 
 
 def _made(endpoint: Endpoint, secret: str) -> EndpointMade:

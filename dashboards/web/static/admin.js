@@ -21,6 +21,15 @@ function nextTheme() {
   redraw();
 }
 
+// The browser's time zone, for days as whoever looks counts them. A page that would have wanted it asks anew, once.
+function tellZone() {
+  const cookie = `safelight_zone=${encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)}`;
+  const told = () => document.cookie.split("; ").includes(cookie);
+  if (told()) return;
+  document.cookie = `${cookie}; path=/admin; max-age=31536000; samesite=strict`;
+  if (told() && document.querySelector("[data-wants-zone]")) location.reload();
+}
+
 // The live stream: events become `live:NAME` on the body, which parts of pages have as their trigger.
 let stream = null;
 const paused = () => stored("safelight-paused") === "yes";
@@ -33,7 +42,11 @@ function connect() {
   stream = new EventSource(address);
   for (const name of ["jobs", "beat"])
     stream.addEventListener(name, () => document.body.dispatchEvent(new CustomEvent(`live:${name}`)));
-  stream.addEventListener("over", () => { stream.close(); location.reload(); });
+  stream.addEventListener("over", () => {
+    stream.close();
+    if (document.getElementById("secret")) lost(true); // what is shown once must not go before it was copied
+    else location.reload();
+  });
   stream.addEventListener("open", () => lost(false));
   stream.addEventListener("error", () => lost(true));
 }
@@ -100,17 +113,54 @@ function redraw(within = document) {
   if (typeof Chart !== "undefined") for (const canvas of within.querySelectorAll("canvas[data-chart]")) draw(canvas);
 }
 
+// A problem that names a field of the form is said beside it, too, and the form's dialog stays open.
+function unblame(form) {
+  for (const note of form.querySelectorAll(".wrong")) note.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) {
+    field.removeAttribute("aria-invalid");
+    field.removeAttribute("aria-describedby");
+  }
+}
+
+function blame(form, answer) {
+  const told = new DOMParser().parseFromString(answer, "text/html").querySelector("[data-field]");
+  const field = told && form.querySelector(`[name="${CSS.escape(told.dataset.field)}"]:not([type="hidden"])`);
+  if (!field) return false;
+  const note = Object.assign(document.createElement("small"), { className: "wrong", id: "wrong", textContent: told.dataset.detail });
+  (field.closest("fieldset") ?? field.closest("label")).append(note);
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "wrong");
+  field.focus();
+  return true;
+}
+
+// Secrets are copied by a button; where the browser forbids that, the text is marked for whoever copies by hand.
+async function copy(button) {
+  const text = document.getElementById(button.dataset.copy);
+  getSelection().selectAllChildren(text);
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    button.textContent = "Copied";
+  } catch { button.textContent = "Marked: copy it"; }
+}
+
 function click(event) {
   const found = (selector) => event.target.closest?.(selector);
   if (found("[data-theme-toggle]")) nextTheme();
   else if (found("[data-pause]")) togglePause();
+  else if (found("[data-copy]")) copy(found("[data-copy]"));
   else if (found("[data-dialog]")) document.getElementById(found("[data-dialog]").dataset.dialog)?.showModal();
-  else if (found("[data-close]")) found("dialog")?.close();
+  else if (found("[data-close]")) { // a link on a page of its own leads back
+    const dialog = found("dialog");
+    if (dialog) event.preventDefault();
+    dialog?.close();
+  }
   else if (event.target.matches?.("dialog")) event.target.close(); // beside it
 }
 
 document.addEventListener("DOMContentLoaded", () => {
   paint();
+  tellZone();
   showPause();
   connect();
   redraw();
@@ -125,13 +175,20 @@ document.addEventListener("DOMContentLoaded", () => {
     if (trigger.startsWith("live:") && busy(event.detail.elt)) event.preventDefault();
   });
   document.addEventListener("htmx:afterRequest", (event) => { // what went wrong is said behind the dialog
+    const form = event.detail.elt.closest("form[method='post']");
+    if (form) unblame(form);
     if (!event.detail.failed) return;
+    if (form && blame(form, event.detail.xhr.responseText)) return;
     event.detail.elt.closest("dialog")?.close();
     document.getElementById("said").scrollIntoView({ block: "nearest" });
   });
   document.addEventListener("htmx:beforeCleanupElement", (event) => {
     if (event.target.matches?.("canvas[data-chart]")) Chart.getChart(event.target)?.destroy();
   });
-  document.addEventListener("htmx:afterSettle", (event) => redraw(event.target));
+  document.addEventListener("htmx:afterSettle", (event) => {
+    redraw(event.target);
+    const dialog = event.target.closest?.("dialog[data-asked]"); // opens once what it asks is there
+    if (dialog && !dialog.open) dialog.showModal();
+  });
   addEventListener("pagehide", () => stream?.close());
 });
