@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from litestar import Response, Router, get
 
-from api.admin import lanes, live, overview, signing_in
+from api.admin import job_pictures, jobs, lanes, live, many_jobs, overview, signing_in
+from api.admin.audit import AUDIT_ROUTES
+from api.admin.budgets import BUDGET_ROUTES
 from api.admin.cost import COST_ROUTES
 from api.admin.deliveries import DELIVERY_ROUTES
 from api.admin.gate import signed_in
+from api.admin.job import JOB_ROUTES
+from api.admin.keys import KEY_ROUTES
 from api.admin.rendering import PROBLEM_PAGES
 from api.admin.sessions import PATH
 from api.admin.webhooks import WEBHOOK_ROUTES
+from api.admin.workers import WORKER_ROUTES
 from api.problems import ProblemError
 
 
@@ -24,6 +29,9 @@ def admin_routes() -> Router:
             signing_in.sign_in_page, signing_in.sign_in, signing_in.sign_out, live.watch,
             overview.show,
             lanes.show, lanes.pause, lanes.resume,
+            jobs.show, *many_jobs.MANY_ROUTES, *JOB_ROUTES, job_pictures.whole, job_pictures.small,
+            *WORKER_ROUTES,
+            *KEY_ROUTES, *BUDGET_ROUTES, *AUDIT_ROUTES,
             *COST_ROUTES, *WEBHOOK_ROUTES, *DELIVERY_ROUTES,
             missing,
         ],

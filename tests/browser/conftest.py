@@ -10,10 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from jobstore.outputs import Outputs
-from tests.api.site import Site
+from tests.api.site import SETTINGS, Site
 from tests.browser.looking import LIMIT_MS, opened
 
 FLAGS = [
@@ -40,8 +41,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def site(database: str, outputs: Outputs) -> Iterator[Site]:
-    """The API on a fresh database."""
-    with Site(database, outputs).serve() as site:
+    """The API on a fresh database. It takes no job back from a test's worker while somebody looks at a page."""
+    patient = structs.replace(SETTINGS, worker=structs.replace(SETTINGS.worker, lease_s=600.0))
+    with Site(database, outputs, patient).serve() as site:
         yield site
 
 
