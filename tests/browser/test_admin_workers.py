@@ -70,7 +70,7 @@ def test_without_workers_it_says_how_to_start_one(site: Site, phone: Page, shots
     expect(phone.get_by_role("row", name="gpu-1")).to_be_visible()
     assert_fits(phone)
     shoot(phone, shots, "phone")
-    phone.get_by_role("link", name="gpu-1").click()
+    phone.get_by_role("link", name="gpu-1", exact=True).click()
     expect(phone.get_by_role("heading", name="Worker on gpu-1")).to_be_visible()
     assert_fits(phone)
     shoot(phone, shots, "one-on-a-phone")
