@@ -73,7 +73,7 @@ async def download(request: AnyRequest, services: ServicesDependency) -> Respons
     lines = [line async for line in _lines(services, search.where)]
     name = f"safelight-audit-{datetime.now(UTC):%Y-%m-%d}.csv"
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
-    return Response(sheet(_HEADER, lines), media_type="text/csv; charset=utf-8", headers=headers)
+    return Response(sheet(_HEADER, lines), media_type="text/csv", headers=headers)
 
 
 async def _lines(services: Services, where: AuditFilter) -> AsyncIterator[list[str]]:
