@@ -49,7 +49,7 @@ def test_costs_are_grouped_filtered_and_kept_as_a_file(site: Site, page: Page, s
     assert len(lines) == 12
     assert lines[0].startswith("team,model,currency")
     page.get_by_text("Only some jobs, or a dimension").click()
-    page.get_by_label("Team").fill("team 3")
+    page.get_by_role("textbox", name="Team").fill("team 3")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("table", name="Costs in USD").get_by_role("row")).to_have_count(3)
     expect(page.get_by_role("table", name="Completion times").get_by_role("row")).to_have_count(3)
