@@ -155,7 +155,7 @@ def _budgets(quotas: Sequence[QuotaStatus]) -> Iterator[Problem]:
             what=f"{share}% of the budget of {quota.owner_kind} {quota.owner} is taken"
             f" ({taken.normalize():f} of {quota.most.normalize():f} {quota.currency})",
             advice="raise it, or tell its owner: submits are refused once it is used up",
-            link="/admin/keys",
+            link="/admin/budgets",
         )
 
 

@@ -73,7 +73,7 @@ function togglePause() {
 
 // Whoever types, or has a dialog open, is not disturbed by a refresh.
 function busy(region) {
-  return region.querySelector("dialog[open]") || (region.contains(document.activeElement)
+  return region.querySelector("dialog[open], :active") || (region.contains(document.activeElement)
     && document.activeElement.matches("input, select, textarea"));
 }
 
@@ -173,6 +173,10 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("htmx:beforeRequest", (event) => {
     const trigger = event.detail.requestConfig.triggeringEvent?.type ?? "";
     if (trigger.startsWith("live:") && busy(event.detail.elt)) event.preventDefault();
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => { // nor whoever began to while the answer was under way
+    const trigger = event.detail.requestConfig.triggeringEvent?.type ?? "";
+    if (trigger.startsWith("live:") && busy(event.detail.elt)) event.detail.shouldSwap = false;
   });
   document.addEventListener("htmx:afterRequest", (event) => { // what went wrong is said behind the dialog
     const form = event.detail.elt.closest("form[method='post']");

@@ -244,6 +244,19 @@ def test_nothing_is_done_without_the_token(queue: Queue, signed_in: httpx.Client
     assert queue.state(EVIL) is JobState.QUEUED
 
 
+def test_a_webhook_is_told_without_its_token(site: Site, secrets: dict[str, str], observer: httpx.Client) -> None:
+    """Receivers put tokens into the query; what was sent is a link."""
+    hook = "https://hooks.example.com/jobs?token=s3cret"
+    headers = {"authorization": f"Bearer {secrets['plain']}"}
+    answer = httpx.post(f"{site.url}/v1/jobs", json={"prompt": "a fox", "webhook": hook}, headers=headers)
+    assert answer.status_code == 202, answer.text
+    Driver(site).render()
+    page = observer.get(f"{JOBS}/{answer.json()['id']}").text
+    assert "https://hooks.example.com/jobs" in page
+    assert "s3cret" not in page
+    assert "/admin/webhooks/deliveries/" in page
+
+
 @pytest.mark.parametrize("job_id", ["7", str(uuid7()), "nothing", "%00", str(uuid7()).replace("-", "")])
 def test_a_job_that_is_not_there_is_told_in_words(signed_in: httpx.Client, job_id: str) -> None:
     """On each of its pages."""
