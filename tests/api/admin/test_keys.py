@@ -58,6 +58,15 @@ def test_who_may_only_look_sees_all_and_no_form(signed_in: httpx.Client, observe
     assert refused.status_code == 403
 
 
+def test_no_page_has_script_or_style_in_it(signed_in: httpx.Client) -> None:
+    """The policy would stop it."""
+    budget(signed_in)
+    for path in PAGES:
+        assert not re.search(
+            r"<script(?![^>]* src=)|<style|\sstyle=|\son[a-z]+=|hx-on|js:", signed_in.get(path).text
+        ), path
+
+
 def test_without_the_token_nothing_is_made(site: Site, signed_in: httpx.Client) -> None:
     """Of whatever kind."""
     before = len(site.call(site.services.store.list_keys()))
