@@ -106,12 +106,14 @@ async def admission(
     now = max((row.pop("now") for row in rows), default=EPOCH)
     quotas = [_to_quota(row) for row in rows]
     starts = {quota.id: counted_since(quota, now) for quota in quotas}
+    since.learn(quotas, starts)
     found: dict[UUID, list[Slice]] = {}
     for row in await counted.fetchall():
         start = starts.get(row["quota_id"])
         if start is not None and row["starts_at"] >= start:
             found.setdefault(row.pop("quota_id"), []).append(Slice(**row))
-    since.learn(quotas, starts)
+    if any(known.get(quota_id, start) > start for quota_id, start in starts.items()):
+        found = await slices(connection, starts)  # the server's clock was set back, or another server took over
     return quotas, found, now
 
 

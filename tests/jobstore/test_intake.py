@@ -15,10 +15,11 @@ import pytest
 from jobstore.errors import JobNotFoundError, QuotaExceededError, ReplayMismatchError
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobError, JobState, NewJob, Replay
+from jobstore.operating.jobs import JobFilter
 from jobstore.postgres.store import PostgresStore
 from jobstore.postgres.submit import Accepted
-from jobstore.operating.jobs import JobFilter
 from tests.contract.emptying import empty_postgres
+from tests.contract.keying import TESTER
 from tests.contract.making import new_job, new_quota, new_worker, result
 
 
@@ -44,6 +45,16 @@ async def store(emptied_database: str) -> AsyncIterator[Watched]:
     store.sizes.clear()
     yield store
     await store.close()
+
+
+async def test_a_clock_that_is_set_back_lets_nobody_overspend(store: Watched) -> None:
+    """A store that counted from a later instant on counts all again, when another server takes over, say."""
+    quota = await store.create_quota(new_quota(most=2, period="1M"), TESTER)
+    for _ in range(2):
+        await store.submit(new_job(team="ads", price=Decimal(1)))
+    store._since.learn([quota], {quota.id: datetime.now(UTC) + timedelta(days=40)})
+    with pytest.raises(QuotaExceededError):
+        await store.submit(new_job(team="ads", price=Decimal(1)))
 
 
 async def test_many_submits_make_few_transactions(store: Watched) -> None:
