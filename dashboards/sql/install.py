@@ -22,6 +22,8 @@ SELECT name FROM (
     WHERE pronamespace = to_regnamespace('safelight_report')
 ) AS made (rank, made_at, name) ORDER BY rank, made_at DESC
 """
+# Some functions read the ledger with the rights of whoever made them, and anybody may call what is new.
+_DENY = "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA safelight_report FROM PUBLIC"
 _ROLE = "SELECT FROM pg_roles WHERE rolname = %s"
 _LOCK = "SELECT pg_advisory_xact_lock(x'5AFE1165'::bigint)"
 
@@ -54,6 +56,7 @@ async def _make_views(connection: AsyncConnection) -> None:
             await connection.execute(f"DROP {row[0]}".encode())
         for _, text in scripts():
             await connection.execute(text.encode())
+        await connection.execute(_DENY)
     except DependentObjectsStillExist as error:
         raise ReportsError(
             f"something that you made stands on a view of {SCHEMA}: {error.diag.message_detail}; drop it, run this "

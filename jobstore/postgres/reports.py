@@ -11,21 +11,32 @@ from jobstore.reports.model import CostReport, LatencyReport, ReportQuery, check
 from jobstore.reports.rows import columns_of, cost_report, keys_in, latency_report
 from jobstore.rules.rows import Row
 
+# What rows are grouped by, and what is told of each group: a conversion a group costs nothing, one a row much.
 _GROUPS = {
-    "day": "(at AT TIME ZONE %(zone)s)::date::text",
-    "key": "key_id::text",
-    "model": "model",
-    "team": "team",
-    "customer": "customer",
-    "lane": "nullif(lane, '')",
-    "device": "nullif(device, '')",
-    "cache": "cache",
+    "day": (
+        "width_bucket(at, (SELECT starts FROM days))",
+        "((SELECT starts FROM days)[{}] AT TIME ZONE %(zone)s)::date::text",
+    ),
+    "key": ("key_id", "{}::text"),
+    "model": ("model", "{}"),
+    "team": ("team", "{}"),
+    "customer": ("customer", "{}"),
+    "lane": ("lane", "nullif({}, '')"),
+    "device": ("device", "nullif({}, '')"),
+    "cache": ("cache", "{}"),
 }
+_DAYS = """
+days AS MATERIALIZED (
+    SELECT array_agg(day_start(day::date, %(zone)s) ORDER BY day) AS starts
+    FROM generate_series(%(first)s::date::timestamp, %(last)s::date::timestamp, interval '1 day') AS day
+),
+"""
 _SUMS = """
 count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, count(*) AS attempts, sum(pictures) AS pictures,
 sum(gpu_seconds) AS gpu_seconds, sum(charged) AS charged,
 coalesce(sum(price) FILTER (WHERE outcome = 'succeeded' AND cache <> 'miss'), 0) AS saved
 """
+_SUMMED = "jobs, attempts, pictures, gpu_seconds, charged, saved"
 _REST = """
 sum(jobs) AS jobs, sum(attempts) AS attempts, sum(pictures) AS pictures, sum(gpu_seconds) AS gpu_seconds,
 sum(charged) AS charged, sum(saved) AS saved
@@ -43,24 +54,25 @@ async def costs(connection: Connection, query: ReportQuery) -> CostReport:
     check_query(query)
     arguments = _arguments(query)
     names = columns_of(query.by)
-    groups = "".join(f"{expression} AS {name}, " for name, expression in zip(names, _expressions(query), strict=True))
+    grouped, told = _groups(query)
     listed = "".join(f"{name}, " for name in names)
     order = "".join(f'{name} COLLATE "C" NULLS LAST, ' for name in names)
     nulls = "".join(f"NULL::text AS {name}, " for name in names)
     found = await _asked(
         connection,
         f"""
-        WITH grouped AS (
-            SELECT {groups} currency, {_SUMS} FROM usage WHERE {_where(query)} GROUP BY {listed} currency
+        WITH {_DAYS}
+        grouped AS (
+            SELECT {grouped} currency, {_SUMS} FROM usage WHERE {_where(query)} GROUP BY {listed} currency
         ),
+        told AS (SELECT {told} currency, {_SUMMED} FROM grouped),
         placed AS (
             SELECT *, row_number() OVER (
                 ORDER BY charged DESC, gpu_seconds DESC, attempts DESC, {order} currency
             ) > %(limit)s AS is_rest
-            FROM grouped
+            FROM told
         )
-        SELECT is_rest, {listed} currency, jobs, attempts, pictures, gpu_seconds, charged, saved
-        FROM placed WHERE NOT is_rest
+        SELECT is_rest, {listed} currency, {_SUMMED} FROM placed WHERE NOT is_rest
         UNION ALL
         SELECT true, {nulls} currency, {_REST} FROM placed WHERE is_rest GROUP BY currency
         """,
@@ -78,12 +90,16 @@ async def latency(connection: Connection, query: ReportQuery) -> LatencyReport:
     if not query.by:
         return latency_report(query, [row for row in whole if row["jobs"]], whole[0], 0, {})
     names = columns_of(query.by)
-    groups = "".join(f"{expression} AS {name}, " for name, expression in zip(names, _expressions(query), strict=True))
+    grouped, told = _groups(query)
     order = ", ".join(f'{name} COLLATE "C" NULLS LAST' for name in names)
-    timed = f"SELECT {groups} {_TOOK} {source} GROUP BY {', '.join(names)}"
     found = await _asked(
         connection,
-        f"SELECT * FROM ({timed}) AS timed ORDER BY jobs DESC, {order} LIMIT %(limit)s",
+        f"""
+        WITH {_DAYS}
+        timed AS (SELECT {grouped} {_TOOK} {source} GROUP BY {", ".join(names)}),
+        told AS (SELECT {told} jobs, p50_s, p90_s FROM timed)
+        SELECT * FROM told ORDER BY jobs DESC, {order} LIMIT %(limit)s
+        """,
         arguments,
     )
     rest = whole[0]["jobs"] - sum(row["jobs"] for row in found)
@@ -103,11 +119,15 @@ async def _names(connection: Connection, ids: list[str]) -> dict[str, str]:
     return {row["id"]: row["name"] for row in await every(connection, _NAMES, {"ids": ids})}
 
 
-def _expressions(query: ReportQuery) -> list[str]:
-    return [
-        f"dimensions ->> %(by_{place})s" if dimension_of(group) else _GROUPS[group]
-        for place, group in enumerate(query.by)
-    ]
+def _groups(query: ReportQuery) -> tuple[str, str]:
+    """The columns that rows are grouped by, and those that are told of the groups, by the same names."""
+    grouped, told = "", ""
+    for place, (name, group) in enumerate(zip(columns_of(query.by), query.by, strict=True)):
+        dimension = (f"dimensions ->> %(by_{place})s", "{}")
+        raw, text = dimension if dimension_of(group) else _GROUPS[group]
+        grouped += f"{raw} AS {name}, "
+        told += f"{text.format(name)} AS {name}, "
+    return grouped, told
 
 
 def _arguments(query: ReportQuery) -> dict[str, Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from math import ceil
 from pathlib import Path
 from uuid import uuid4
 
@@ -29,6 +31,8 @@ VIEWS = (
     "usage_by_day", "cost_by_dimension", "cost_by_key", "batch_efficiency", "latency_by_dimension", "cache_savings",
     "budget_status",
 )  # fmt: skip
+# As Grafana writes the macros of its PostgreSQL source.
+MACROS = {"$__timeFrom()": "'2026-11-01T00:00:00Z'", "$__timeTo()": "'2026-11-30T23:30:00.5Z'"}
 NOON = datetime(2026, 11, 10, 12, tzinfo=UTC)
 
 
@@ -65,6 +69,8 @@ def test_every_query_of_the_documentation_runs_as_it_stands(
     now = datetime.now(UTC)
     dimensions = (("environment", "live"), ("experiment", "a"))
     write(installed, [Attempt(now, wanted_at=now - timedelta(seconds=4), dimensions=dimensions)])
+    for macro, text in MACROS.items():
+        query = query.replace(macro, text)
     reader.execute(query.encode())
 
 
@@ -83,6 +89,18 @@ def test_the_role_reads_no_table(reader: psycopg.Connection, table: str) -> None
         reader.execute(f"SELECT * FROM {table}".encode())
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         reader.execute(b"UPDATE safelight_report.api_key SET name = 'x'")
+
+
+@pytest.mark.parametrize("view", VIEWS[:-1])
+def test_nobody_else_calls_what_reads_the_ledger(installed: str, role: str, view: str) -> None:
+    """Not even who may look into the schema."""
+    with psycopg.connect(installed) as connection:
+        connection.execute(f"CREATE ROLE other_{role}".encode())
+        connection.execute(f"GRANT USAGE ON SCHEMA safelight_report TO other_{role}".encode())
+        connection.execute(f"SET ROLE other_{role}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(f"SELECT * FROM safelight_report.{view}('UTC', '2026-11-01', '2026-11-30')".encode())
+        connection.rollback()
 
 
 def test_dimensions_named_like_secrets_are_in_no_view(installed: str, reader: psycopg.Connection) -> None:
@@ -126,6 +144,32 @@ QUOTAS = [
     *(new_quota(f"r-{period}", 10, period=period, rolling=True) for period in ("1m", "1h", "24h", "7d", "100s")),
     new_quota("jobs", 5, "concurrency"),
 ]  # fmt: skip
+
+
+@given(attempts=st.lists(ATTEMPTS, min_size=1, max_size=20), zone=st.sampled_from(ZONES))
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_dimensions_agree_with_the_ledger_in_every_zone(
+    installed: str, reader: psycopg.Connection, attempts: list[Attempt], zone: str
+) -> None:
+    """Money to the last decimal, and times by nearest rank, a dimension's value a day."""
+    timed = [replace(one, wanted_at=one.at - timedelta(seconds=n)) for n, one in enumerate(attempts, 1)]
+    clear(installed)
+    write(installed, timed)
+    charged: dict[tuple[str, str, str, str], Decimal] = {}
+    times: dict[tuple[str, str, str], list[int]] = {}
+    for took_s, one in enumerate(timed, 1):
+        for name, value in one.dimensions:
+            place = (one.day(zone), name, value)
+            charged[*place, one.currency] = charged.get((*place, one.currency), Decimal(0)) + one.charged
+            times.setdefault(place, []).append(took_s)
+    reader.execute("SELECT set_config('safelight.zone', %s, false)", [zone])
+    costs = "SELECT day::text, dimension, value, currency, charged FROM safelight_report.cost_by_dimension"
+    assert {row[:4]: row[4] for row in reader.execute(costs.encode())} == charged
+    latency = "SELECT day::text, dimension, value, jobs, p50_s, p90_s FROM safelight_report.latency_by_dimension"
+    assert {row[:3]: row[3:] for row in reader.execute(latency.encode())} == {
+        place: (len(took), took[ceil(len(took) * 0.5) - 1], took[ceil(len(took) * 0.9) - 1])
+        for place, took in times.items()
+    }
 
 
 def test_budgets_stand_as_the_store_tells_them(installed: str, reader: psycopg.Connection) -> None:

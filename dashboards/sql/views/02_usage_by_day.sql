@@ -3,11 +3,17 @@ RETURNS TABLE (
     day date, model text, currency text, jobs bigint, attempts bigint, failures bigint, pictures bigint,
     gpu_seconds numeric, charged numeric, saved numeric
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT (at AT TIME ZONE $1)::date, model, currency, count(*) FILTER (WHERE outcome = 'succeeded'), count(*),
-       count(*) FILTER (WHERE outcome IN ('failed', 'lost')), sum(pictures), sum(gpu_seconds), sum(charged), sum(saved)
-FROM safelight_report.attempt
-WHERE at >= safelight_report.begins($2, $1) AND at < safelight_report.begins($3 + 1, $1)
-GROUP BY 1, 2, 3
+SELECT ((SELECT safelight_report.day_starts($1, $2, $3))[place] AT TIME ZONE $1)::date, model, currency, jobs, attempts, failures, pictures,
+       gpu_seconds, charged, saved
+FROM (
+    SELECT width_bucket(at, (SELECT safelight_report.day_starts($1, $2, $3))) AS place, model, currency,
+           count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, count(*) AS attempts,
+           count(*) FILTER (WHERE outcome IN ('failed', 'lost')) AS failures, sum(pictures) AS pictures,
+           sum(gpu_seconds) AS gpu_seconds, sum(charged) AS charged, sum(saved) AS saved
+    FROM safelight_report.attempt
+    WHERE at >= safelight_report.begins($2, $1) AND at < safelight_report.begins($3 + 1, $1)
+    GROUP BY 1, 2, 3
+) AS sums
 $$;
 COMMENT ON FUNCTION safelight_report.usage_by_day(text, date, date) IS
     'The view of that name for a zone and the days from the first to the last.';

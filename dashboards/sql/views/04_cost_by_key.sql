@@ -3,9 +3,11 @@ RETURNS TABLE (
     day date, key_id uuid, key_name text, team text, customer text, currency text, jobs bigint, pictures bigint,
     gpu_seconds numeric, charged numeric, saved numeric
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT sums.day, sums.key_id, api_key.name, sums.team, sums.customer, currency, jobs, pictures, gpu_seconds, charged, saved
+SELECT ((SELECT safelight_report.day_starts($1, $2, $3))[place] AT TIME ZONE $1)::date, sums.key_id, api_key.name, sums.team,
+       sums.customer, currency, jobs, pictures, gpu_seconds, charged, saved
 FROM (
-    SELECT (at AT TIME ZONE $1)::date AS day, key_id, team, customer, currency,
+    SELECT width_bucket(at, (SELECT safelight_report.day_starts($1, $2, $3))) AS place, key_id, team, customer,
+           currency,
            count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, sum(pictures) AS pictures,
            sum(gpu_seconds) AS gpu_seconds, sum(charged) AS charged, sum(saved) AS saved
     FROM safelight_report.attempt
