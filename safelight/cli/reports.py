@@ -10,7 +10,7 @@ import psycopg
 import typer
 
 from safelight.cli.consoles import err, out
-from safelight.cli.exits import CommandError, RefusedError, reported
+from safelight.cli.exits import CommandError, RefusedError, UnreachableError, reported
 from safelight.cli.options import ConfigOption, settings_for
 
 
@@ -22,7 +22,7 @@ def install(
     """Make the views of costs in the store's database (PostgreSQL), or make them anew after an upgrade."""
     from dashboards.sql.install import SCHEMA, ReportsError
     from dashboards.sql.install import install as make
-    from safelight.cli.server.reasons import sentence_of
+    from safelight.cli.server.reasons import advice_for, sentence_of
     from safelight.cli.server.stores import store_url
 
     with reported():
@@ -35,6 +35,9 @@ def install(
                 asyncio.run(make(url, None if no_role else role))
             except ReportsError as error:
                 raise CommandError(str(error)) from error
+            except psycopg.OperationalError as error:
+                why = sentence_of(error, url)
+                raise UnreachableError(f"the store can't be reached: {why}", advice_for(why, url)) from error
             except psycopg.Error as error:
                 raise CommandError(f"the views can't be made: {sentence_of(error, url)}") from error
     out().print(SCHEMA, markup=False)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
 
+import psycopg
+import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from safelight.cli.app import app
 from safelight.cli.client.cost_look import show_costs
 from tests.cli.test_client import Commands, commands
 
@@ -51,3 +58,41 @@ def test_costs_over_the_api(commands: Commands) -> None:
     assert "--from" in commands.run("costs", "--from", "yesterday", code=2).stderr
     assert "--only" in commands.run("costs", "--only", "team", code=2).stderr
     assert "--csv" in commands.run("costs", "--csv", "--json", code=2).stderr
+
+
+@pytest.fixture
+def role(postgres_url: str) -> Iterator[str]:
+    """The name of a role that may not outlive the test."""
+    name = f"reader_{uuid4().hex[:12]}"
+    yield name
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE IF EXISTS {name}".encode())
+
+
+def test_reports_install_makes_the_views_and_says_who_may_read_them(
+    cli: CliRunner, settings: dict[str, str], database: str, role: str
+) -> None:
+    """The schema's name on standard output; the same again is no error, and without a role nobody else reads."""
+    on_store = settings | {"SAFELIGHT_STORE": database}
+    for _ in range(2):
+        result = cli.invoke(app, ["reports", "install", "--role", role], env=on_store)
+        assert (result.exit_code, result.stdout) == (0, "safelight_report\n"), result.output
+        assert f"CREATE USER grafana PASSWORD '…' IN ROLE {role};" in result.stderr
+    with psycopg.connect(database) as connection:
+        connection.execute(f"SET ROLE {role}".encode())
+        assert connection.execute("SELECT * FROM safelight_report.usage_by_day").fetchall() == []
+        connection.execute("RESET ROLE")
+        connection.execute(f"DROP OWNED BY {role}".encode())
+    alone = cli.invoke(app, ["reports", "install", "--no-role"], env=on_store)
+    assert (alone.exit_code, alone.stderr) == (0, ""), alone.output
+
+
+def test_reports_install_refuses_what_it_cannot_do(cli: CliRunner, settings: dict[str, str], place: Path) -> None:
+    """A role's name that needs quotes, and a store that has no roles; nothing listens: the command says so."""
+    strange = cli.invoke(app, ["reports", "install", "--role", "x; DROP"], env=settings)
+    assert (strange.exit_code, "--role" in strange.stderr) == (2, True), strange.output
+    sqlite = cli.invoke(app, ["reports", "install"], env=settings | {"SAFELIGHT_STORE": f"sqlite:///{place}/jobs.db"})
+    assert (sqlite.exit_code, "PostgreSQL" in sqlite.stderr) == (2, True), sqlite.output
+    nobody = settings | {"SAFELIGHT_STORE": "postgresql://nobody@127.0.0.1:9/none"}
+    silent = cli.invoke(app, ["reports", "install"], env=nobody)
+    assert (silent.exit_code, "can't be reached" in silent.stderr) == (3, True), silent.output
