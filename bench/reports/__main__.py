@@ -9,7 +9,7 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from statistics import median
@@ -17,6 +17,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 from rich.console import Console
+from rich.progress import Progress, track
 from rich.table import Table
 
 from bench.reports.ledger import fill
@@ -47,8 +48,10 @@ def main() -> None:
         return
     with database(options.server) as url:
         asyncio.run(_migrate(url))
-        took_s = fill(url, options.rows, options.archived, options.days)
-        Console().print(f"{options.rows:,} rows written in {took_s:,.0f} s")
+        started = time.perf_counter()
+        with Progress(console=Console(stderr=True)) as progress:
+            fill(url, options.rows, min(options.archived, options.rows), options.days, progress)
+        Console().print(f"{options.rows:,} rows written in {time.perf_counter() - started:,.0f} s")
         asyncio.run(_measure(url, options))
 
 
@@ -61,33 +64,39 @@ async def _migrate(url: str) -> None:
 
 async def _measure(url: str, options: argparse.Namespace) -> None:
     await install(url, None)
-    found: dict[str, dict[str, float]] = {}
-    last = datetime.now(UTC).date() - timedelta(days=1)
     store = PostgresStore(url)
     await store.open()
     connection = await AsyncConnection.connect(url, autocommit=True)
-    for span, days in (("month", 30), ("year", options.days)):
-        first = last - timedelta(days=days - 1)
-        for by in _GROUPS:
-            query = ReportQuery(first=first, last=last, zone="Europe/Berlin", by=by)
-            name = f"by {' x '.join(by)}"
-            found.setdefault(f"costs {name}", {})[span] = await _timed(partial(store.costs, query), options)
-            found.setdefault(f"latency {name}", {})[span] = await _timed(partial(store.latency, query), options)
-        for view in _VIEWS:
-            text = f"SELECT * FROM safelight_report.{view}('Europe/Berlin', '{first}', '{last}')".encode()
-            found.setdefault(view, {})[span] = await _timed(partial(_read, connection, text), options)
+    found: dict[str, dict[str, float]] = {}
+    questions = list(_questions(store, connection, options.days))
+    for name, span, run in track(questions, "reports", console=Console(stderr=True)):
+        found.setdefault(name, {})[span] = await _timed(run, options.rounds)
     await connection.close()
     await store.close()
     _print(found)
+
+
+def _questions(store: PostgresStore, connection: AsyncConnection, days: int) -> Iterator[tuple[str, str, Run]]:
+    """Each report with its span and how it is asked for."""
+    last = datetime.now(UTC).date() - timedelta(days=1)
+    for span, length in (("month", 30), ("year", days)):
+        first = last - timedelta(days=length - 1)
+        for by in _GROUPS:
+            query = ReportQuery(first=first, last=last, zone="Europe/Berlin", by=by)
+            yield f"costs by {' x '.join(by)}", span, partial(store.costs, query)
+            yield f"latency by {' x '.join(by)}", span, partial(store.latency, query)
+        for view in _VIEWS:
+            text = f"SELECT * FROM safelight_report.{view}('Europe/Berlin', '{first}', '{last}')".encode()
+            yield view, span, partial(_read, connection, text)
 
 
 async def _read(connection: AsyncConnection, text: bytes) -> None:
     await (await connection.execute(text)).fetchall()
 
 
-async def _timed(run: Run, options: argparse.Namespace) -> float:
+async def _timed(run: Run, rounds: int) -> float:
     times = []
-    for _ in range(options.rounds):
+    for _ in range(rounds):
         started = time.perf_counter()
         await run()
         times.append(time.perf_counter() - started)
