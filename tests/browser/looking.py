@@ -32,7 +32,7 @@ def opened(browser: Browser, origin: str, viewport: ViewportSize, shot: Path | N
             page.screenshot(path=shot, full_page=True)
     finally:
         context.close()
-    assert complaints == []
+    assert not complaints, complaints
 
 
 def _own(url: str, origin: str) -> bool:
