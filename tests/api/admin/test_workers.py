@@ -58,7 +58,7 @@ def test_a_worker_that_left_is_told_in_words(signed_in: httpx.Client) -> None:
     for name in ("7", str(uuid7())):
         for answer in (signed_in.get(f"{WORKERS}/{name}"), signed_in.post(f"{WORKERS}/{name}/drain", data=form)):
             assert answer.status_code == 404
-            assert "there is no such worker" in answer.text
+            assert "There is no such worker" in answer.text
 
 
 def test_problems_lead_to_pages_that_show_them(site: Site, signed_in: httpx.Client) -> None:
