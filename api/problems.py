@@ -15,7 +15,13 @@ from litestar.types import ExceptionHandlersMap
 from msgspec import Struct, ValidationError
 
 from api.wording import NAMES, VALUES, plainly, unknown
-from jobstore.errors import IllegalTransitionError, JobNotFoundError, ReplayGoneError, ReplayMismatchError
+from jobstore.errors import (
+    IllegalTransitionError,
+    JobNotFoundError,
+    ReplayGoneError,
+    ReplayMismatchError,
+    StoreBusyError,
+)
 from safelight.telemetry import get_logger
 
 _log = get_logger(__name__)
@@ -204,11 +210,16 @@ def _expired(request: Request[Any, Any, Any], _error: ReplayGoneError) -> Respon
     )
 
 
+def _busy(request: Request[Any, Any, Any], error: StoreBusyError) -> Response[Problem]:
+    return respond(request, ProblemError(503, "unavailable", str(error), headers={"Retry-After": "5"}))
+
+
 EXCEPTION_HANDLERS: ExceptionHandlersMap = {
     HTTPException: _http,
     JobNotFoundError: _missing,
     IllegalTransitionError: _conflict,
     ReplayMismatchError: _reused,
     ReplayGoneError: _expired,
+    StoreBusyError: _busy,
     Exception: _unexpected,
 }

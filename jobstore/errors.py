@@ -28,6 +28,10 @@ class ReplayGoneError(JobStoreError):
     """The idempotency key is remembered, but the job that it made has been deleted by age."""
 
 
+class StoreBusyError(JobStoreError):
+    """A search or report got no turn, or took too long; the message says what helps."""
+
+
 class WorkerNotFoundError(JobStoreError):
     """There is no worker with that id, or it has left."""
 

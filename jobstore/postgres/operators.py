@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 from uuid import UUID
 
@@ -16,6 +16,8 @@ from jobstore.postgres.columns import Connection
 
 T = TypeVar("T")
 
+_SEARCH_S = 10.0
+
 
 class PostgresOperators(ABC):
     """``jobstore.operating.protocol`` says what each method promises."""
@@ -24,14 +26,18 @@ class PostgresOperators(ABC):
     async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
         """The result of ``work``; ``together`` makes its statements one transaction."""
 
+    @abstractmethod
+    async def slowly(self, work: Callable[[Connection], Awaitable[T]], *, owner: Hashable, limit_s: float) -> T:
+        """The result of a read that may take long. Raises StoreBusyError where it gets no turn, or takes longer."""
+
     async def list_jobs(self, where: JobFilter) -> JobPage:
-        return await self.on_connection(lambda c: listing.list_jobs(c, where))
+        return await self._search(lambda c: listing.list_jobs(c, where), where)
 
     async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
-        return await self.on_connection(lambda c: listing.count_jobs(c, where, most))
+        return await self._search(lambda c: listing.count_jobs(c, where, most), where)
 
     async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
-        return await self.on_connection(lambda c: letters.count(c, where, most))
+        return await self._search(lambda c: letters.count(c, where, most), where)
 
     async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:
         return await self.on_connection(lambda c: operating.attempts(c, job_id))
@@ -50,3 +56,6 @@ class PostgresOperators(ABC):
 
     async def figures(self, zone: str) -> Figures:
         return await self.on_connection(lambda c: operating.figures(c, zone))
+
+    async def _search(self, work: Callable[[Connection], Awaitable[T]], where: JobFilter | RedriveFilter) -> T:
+        return await self.slowly(work, owner=where.key_id, limit_s=_SEARCH_S)

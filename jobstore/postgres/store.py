@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
@@ -80,6 +80,9 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
 
     async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
         return await (self._transactions.run(lambda rows: work(rows.connection)) if together else self._on(work))
+
+    async def slowly(self, work: Callable[[Connection], Awaitable[T]], *, owner: Hashable, limit_s: float) -> T:
+        return await self._transactions.slowly(work, owner, limit_s)
 
     async def migrate(self) -> tuple[str, ...]:
         return await self._transactions.run(lambda rows: migrate(rows.connection), limit_s=None)

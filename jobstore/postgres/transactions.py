@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from psycopg import AsyncConnection, Pipeline
-from psycopg.errors import DeadlockDetected, FeatureNotSupported
+from psycopg.errors import DeadlockDetected, FeatureNotSupported, QueryCanceled
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from jobstore.errors import StoreBusyError
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.submit import LostRaceError
+from jobstore.postgres.turns import Turns
 from jobstore.rules.rows import Row
 from jobstore.shielded import Shielded
 
@@ -26,6 +28,8 @@ _TRIES = 10
 _MAX_WAITING = 1000
 _TRUSTED_S = 0.1
 _LONGEST_S = 120.0  # for statements of a server that answers no more; what lasts is done in batches
+_TURN_S = 5.0  # a slow read waits for its turn
+_BOUND = "SELECT set_config('statement_timeout', %(limit)s, true)"  # in this transaction: a pooler shares connections
 
 
 class _StalePlanError(Exception):
@@ -44,6 +48,8 @@ class Transactions:
         self._url = url
         self._wait_s = wait_s
         self._shielded = Shielded()
+        slow = max(1, max_connections * 4 // 10)
+        self._turns = Turns(slow, max(1, slow // 2), min(wait_s, _TURN_S))
         self._used: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
         self._pool: AsyncConnectionPool[AsyncConnection[Row]] = AsyncConnectionPool(
             url,
@@ -108,6 +114,13 @@ class Transactions:
         """
         return await self._shielded.run(self._persist(lambda: self._plainly(work), _LONGEST_S))
 
+    async def slowly(self, work: Callable[[Connection], Awaitable[T]], owner: Hashable, limit_s: float) -> T:
+        """The result of a read that may take long, of which few go on at once, and fewer for one ``owner``.
+
+        Raises StoreBusyError where it gets no turn, or where a statement takes longer than ``limit_s`` seconds.
+        """
+        return await self._shielded.run(self._persist(lambda: self._in_turn(work, owner, limit_s), _LONGEST_S))
+
     async def _persist(self, attempt: Callable[[], Awaitable[T]], limit_s: float | None) -> T:
         async with asyncio.timeout(limit_s):
             for _ in range(_TRIES - 1):
@@ -131,6 +144,17 @@ class Transactions:
     async def _plainly(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         async with self._connected() as connection:
             return await work(connection)
+
+    async def _in_turn(self, work: Callable[[Connection], Awaitable[T]], owner: Hashable, limit_s: float) -> T:
+        async with self._turns.take(owner), self._connected() as connection:
+            try:
+                async with connection.transaction():
+                    await connection.execute(_BOUND, {"limit": str(round(limit_s * 1000))})
+                    return await work(connection)
+            except QueryCanceled:
+                raise StoreBusyError(
+                    f"this takes longer than {limit_s:g} s at the moment: narrow it, to fewer days for instance"
+                ) from None
 
     async def _in_transaction(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
         async with self._connected() as connection, connection.transaction():
