@@ -168,7 +168,8 @@ class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Which dead letters to queue anew: failed or dead jobs for which everything named holds, first ended first.
 
     ``finished_after`` and ``finished_before`` are RFC 3339 with a time zone. ``limit`` bounds how many. ``dry_run``
-    counts and changes nothing; with ``expected``, nothing is queued where the filter names more jobs than that.
+    counts and changes nothing; with ``expected``, nothing is queued where the filter names more jobs than that,
+    or more than can be counted: with ``all`` every job that it names is meant, however many.
     """
 
     states: Annotated[tuple[Literal["dead", "failed"], ...], Meta(min_length=1)] = ("dead", "failed")
@@ -180,6 +181,7 @@ class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
     dry_run: bool = False
     expected: Annotated[int, Meta(ge=0, le=10_000)] | None = None
+    all: bool = False
 
 
 class Redriven(Struct, frozen=True, kw_only=True):

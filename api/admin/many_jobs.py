@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -33,10 +33,11 @@ Instant = Annotated[datetime, Meta(tz=True)]
 
 
 class Confirmed(Struct, frozen=True, kw_only=True):
-    """What whoever confirms has seen: how many jobs, and as of when."""
+    """What whoever confirms has seen: how many jobs, and as of when; ``all`` where all are meant, not so many."""
 
     expected: Annotated[int, Meta(ge=0, le=10_000)]
     as_of: Instant
+    all: Literal["yes"] | None = None
 
 
 @get("/jobs/cancel")
@@ -65,7 +66,7 @@ async def cancel(request: AnyRequest, services: ServicesDependency) -> Response[
         services.ring([*canceled.ring, *([WEBHOOKS_BELL] if canceled.job_ids else [])])
         return canceled.job_ids, cursor is not None
 
-    count, more = await _repeated(some)
+    count, more = await _repeated(some, past_none=True)  # some of a search may have none in it, and the cursor goes on
     said = f"{jobs(count)} canceled; those that ran end at their next step."
     return _told(request, search, said, more, "cancel")
 
@@ -93,19 +94,24 @@ async def redrive(request: AnyRequest, services: ServicesDependency) -> Response
         return redriven.job_ids, redriven.more
 
     count, more = await _repeated(some)
-    left, said = confirmed.expected - count, f"{jobs(count)} queued anew."
+    left, said = 0 if confirmed.all else confirmed.expected - count, f"{jobs(count)} queued anew."
     if left > 0 and not more:
         said += f" {left:,} stayed as they were: somebody else was faster, or a quota has no room."
     return _told(request, search, said, more, "redrive")
 
 
-async def _repeated(some: Callable[[], Awaitable[tuple[Sequence[UUID], bool]]]) -> tuple[int, bool]:
-    """Do some after some until nothing is left, nothing comes of it, or time is up: how many, and whether more are."""
+async def _repeated(
+    some: Callable[[], Awaitable[tuple[Sequence[UUID], bool]]], *, past_none: bool = False
+) -> tuple[int, bool]:
+    """Do some after some until nothing is left or time is up: how many, and whether more are.
+
+    Where nothing comes of some it ends, too, unless it is to go ``past_none``.
+    """
     end, count = time.monotonic() + _LONGEST_S, 0
     while True:
         reached, more = await some()
         count += len(reached)
-        if not more or not reached or time.monotonic() >= end:
+        if not more or not (reached or past_none) or time.monotonic() >= end:
             return count, more
 
 
@@ -141,7 +147,12 @@ def _shown(fields: Mapping[str, str]) -> dict[str, str]:
 
 
 def _as_shown(counted: Counted, confirmed: Confirmed) -> None:
-    """Raise a 409 where the filter names more jobs than whoever confirmed has seen."""
+    """Raise a 409 where the filter names more jobs than whoever confirmed has seen, or than could be counted."""
+    if confirmed.all:
+        return
+    if counted.at_least:
+        detail = "more jobs may match than could be counted: nothing was changed; say that all are meant, or narrow it"
+        raise ProblemError(409, "count_too_far", detail, field="expected")
     if counted.count > confirmed.expected:
         detail = (
             f"{jobs(counted.count)} match by now, and {confirmed.expected:,} did when you were asked: nothing was"
@@ -176,8 +187,10 @@ def _told(request: AnyRequest, search: Search, said: str, more: bool, verb: str)
 
 
 def jobs(count: int, *, or_more: bool = False) -> str:
-    """So many jobs, in words."""
-    return f"{count:,}{' or more' if or_more else ''} {'job' if count == 1 else 'jobs'}"
+    """So many jobs, in words; ``or_more`` where counting stopped before the end."""
+    if or_more and not count:
+        return "as many jobs as match"
+    return f"{'at least ' if or_more else ''}{count:,} {'job' if count == 1 else 'jobs'}"
 
 
 def _list_of(search: Search) -> str:

@@ -109,7 +109,7 @@ async def cancel_jobs(data: JSONBody[CancelRequest], request: AnyRequest, servic
 async def redrive_jobs(data: JSONBody[RedriveRequest], request: AnyRequest, services: ServicesDependency) -> Redriven:
     """Queue anew the failed or dead jobs that the filter names, those that ended first before others; for admins.
 
-    With `dry_run` they are only counted; with `expected`, nothing is queued where they are more.
+    With `dry_run` they are only counted; with `expected`, nothing is queued where they are more, or too many to count.
     """
     where = RedriveFilter(
         states=tuple(JobState(state) for state in data.states),
@@ -119,7 +119,7 @@ async def redrive_jobs(data: JSONBody[RedriveRequest], request: AnyRequest, serv
         finished_after=data.finished_after,
         finished_before=data.finished_before,
     )
-    if data.dry_run or data.expected is not None:
+    if _is_counted(data):
         counted = await services.store.count_letters(where)
         if data.dry_run:
             return Redriven(
@@ -130,7 +130,7 @@ async def redrive_jobs(data: JSONBody[RedriveRequest], request: AnyRequest, serv
                 job_ids=(),
                 more=False,
             )
-        as_expected(counted, data.expected)
+        as_expected(counted, data)
     done = await services.store.redrive(where, data.limit, actor(request))
     services.ring(done.ring)
     return Redriven(
@@ -138,19 +138,33 @@ async def redrive_jobs(data: JSONBody[RedriveRequest], request: AnyRequest, serv
     )
 
 
-def as_expected(counted: Counted, expected: int | None) -> None:
-    """Raise a 409 where a filter names more jobs than whoever confirmed it has seen."""
-    if expected is not None and counted.count > expected:
+def as_expected(counted: Counted, data: CancelRequest | RedriveRequest) -> None:
+    """Raise a 409 where a filter names more jobs than whoever confirmed it has seen, or than could be counted."""
+    expected = data.expected
+    if expected is None or data.all:
+        return
+    if counted.at_least:
+        detail = (
+            f"counting stopped at {counted.count} jobs and the filter may name more, which expected can't confirm:"
+            " narrow the filter, or send all: true to mean every job it names"
+        )
+        raise ProblemError(409, "count_too_far", detail, field="expected")
+    if counted.count > expected:
         detail = f"the filter names {counted.count} jobs by now, and expected is {expected}: count again, then confirm"
         raise ProblemError(409, "count_changed", detail, field="expected")
 
 
 async def _counted(services: Services, where: JobFilter, data: CancelRequest) -> Counted | None:
-    if not data.dry_run and data.expected is None:
+    if not _is_counted(data):
         return None
     counted = await services.store.count_jobs(msgspec.structs.replace(where, cancel_requested=False))
-    as_expected(counted, None if data.dry_run else data.expected)
+    if not data.dry_run:
+        as_expected(counted, data)
     return counted
+
+
+def _is_counted(data: CancelRequest | RedriveRequest) -> bool:
+    return data.dry_run or (data.expected is not None and not data.all)
 
 
 def _canceled(counted: Counted | None) -> JobsCanceled:

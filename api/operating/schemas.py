@@ -35,7 +35,8 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Which unfinished jobs to cancel: those for which everything named holds; one thing must be named.
 
     ``dry_run`` counts and changes nothing. With ``expected``, nothing is canceled where the filter names more jobs than
-    that. ``limit`` bounds how many are canceled in one call.
+    that, or more than can be counted: with ``all`` every job that it names is meant, however many. ``limit`` bounds how
+    many are canceled in one call.
     """
 
     states: Annotated[tuple[UnfinishedState, ...], Meta(min_length=1, max_length=3)] | None = None
@@ -51,6 +52,7 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     created_before: Instant | None = None
     dry_run: bool = False
     expected: Expected | None = None
+    all: bool = False
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
     cursor: Annotated[str, Meta(pattern=r"^[!-~]{1,500}$")] | None = None
 

@@ -113,6 +113,33 @@ def test_what_was_counted_is_what_is_canceled(site: Site, http: httpx.Client, wo
     assert audit[0]["details"]["filter"]["dimensions"] == {"team": "red"}
 
 
+def test_what_could_not_be_counted_is_not_confirmed(
+    site: Site, http: httpx.Client, worker: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A count that stopped early confirms nothing: nothing is done, unless all are meant whatever their number."""
+    for room in ("postgres", "sqlite"):
+        monkeypatch.setattr(f"jobstore.{room}.finding.LOOKED_AT", 2)
+    for seed in range(2):
+        submit(http, seed=seed)
+        lease = worker.claim()
+        site.call(site.services.store.fail(lease.token, JobError(code="render_failed", message="it broke")))
+    for seed in range(4):
+        submit(http, seed=seed)
+    where: dict[str, Any] = {"states": ["queued"]}
+    dry = http.post("/v1/jobs/cancel", json={**where, "dry_run": True}).json()
+    assert (dry["count"], dry["at_least"]) == (2, True)
+    for expected in (dry["count"], 10_000):
+        answer = http.post("/v1/jobs/cancel", json={**where, "expected": expected})
+        refused(answer, 409, "count_too_far", "expected")
+    first = http.post("/v1/jobs/cancel", json={**where, "expected": 0, "all": True}).json()
+    rest = http.post("/v1/jobs/cancel", json={**where, "all": True, "cursor": first["next_cursor"]}).json()
+    assert first["count"] + rest["count"] == 4
+    count = site.services.store.count_letters
+    monkeypatch.setattr(type(site.services.store), "count_letters", lambda _store, where: count(where, most=1))
+    refused(http.post("/v1/jobs/redrive", json={"expected": 1}), 409, "count_too_far", "expected")
+    assert http.post("/v1/jobs/redrive", json={"expected": 1, "all": True}).json()["count"] == 2
+
+
 def test_a_cancel_must_name_something(http: httpx.Client) -> None:
     """An empty filter would be all jobs; a finished state can't be canceled."""
     refused(http.post("/v1/jobs/cancel", json={}), 400, "invalid_request", "states")

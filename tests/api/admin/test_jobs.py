@@ -150,6 +150,28 @@ def test_more_than_was_confirmed_is_left_alone(queue: Queue, signed_in: httpx.Cl
     assert audited(queue.site) == []
 
 
+def test_what_could_not_be_counted_is_confirmed_in_so_many_words(
+    queue: Queue, signed_in: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where counting stopped, the number alone confirms nothing; even where none was found before it stopped."""
+    for room in ("postgres", "sqlite"):
+        monkeypatch.setattr(f"jobstore.{room}.finding.LOOKED_AT", 1)
+    for path, words in (
+        (f"{JOBS}/cancel?model=scenes", "Cancel at least 1 job?"),
+        (f"{JOBS}/cancel?text=waits", "Cancel as many jobs as match?"),
+    ):
+        asked = confirmation(signed_in, path)
+        page = signed_in.get(path).text
+        assert words in page
+        assert 'name="all"' in page
+        answer = signed_in.post(path, data={**asked, "expected": "10000"})
+        assert answer.status_code == 409
+        assert "more jobs may match than could be counted" in answer.text.lower()
+    assert audited(queue.site) == []
+    assert signed_in.post(path, data={**asked, "all": "yes"}).status_code == 303
+    assert (queue.state("one that waits"), queue.state(EVIL)) == (JobState.CANCELED, JobState.QUEUED)
+
+
 def test_letters_are_redriven(queue: Queue, signed_in: httpx.Client) -> None:
     """By what a redrive goes by; audited, and workers hear of it."""
     path = f"{JOBS}/redrive?error_code=out_of_memory"
@@ -245,14 +267,14 @@ def test_nothing_is_done_without_the_token(queue: Queue, signed_in: httpx.Client
 
 
 def test_a_webhook_is_told_without_its_token(site: Site, secrets: dict[str, str], observer: httpx.Client) -> None:
-    """Receivers put tokens into the query; what was sent is a link."""
-    hook = "https://hooks.example.com/jobs?token=s3cret"
+    """Receivers put tokens into the path and the query; what was sent is a link."""
+    hook = "https://hooks.example.com/jobs/s3cret?token=s3cret"
     headers = {"authorization": f"Bearer {secrets['plain']}"}
     answer = httpx.post(f"{site.url}/v1/jobs", json={"prompt": "a fox", "webhook": hook}, headers=headers)
     assert answer.status_code == 202, answer.text
     Driver(site).render()
     page = observer.get(f"{JOBS}/{answer.json()['id']}").text
-    assert "https://hooks.example.com/jobs" in page
+    assert "https://hooks.example.com/…" in page
     assert "s3cret" not in page
     assert "/admin/webhooks/deliveries/" in page
 
