@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import httpx
+import pytest
+
+from safelight.cli.client.cancel import Sure, _cancel_many
+from safelight.cli.client.http import Client
 from safelight.cli.client.operator_look import sparkline
+from safelight.cli.exits import RefusedError
 from tests.cli.test_client import Commands, commands
 
 __all__ = ["commands"]
@@ -28,6 +35,50 @@ def test_jobs_are_counted_and_canceled_by_filter(commands: Commands) -> None:
     for wrong in ((), (ids[0], "--model", "m"), ("--dim", "team")):
         commands.run("jobs", "cancel", *wrong, code=2)
     commands.run("lanes", "resume", "default")
+
+
+def counted_api(posted: list[dict[str, Any]], **counted: Any) -> Client:
+    """An API whose dry run counts so, and whose cancel ends at once; it keeps what is posted."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        posted.append(body)
+        found = {"count": 1, "at_least": False, "as_of": "2030-01-31T12:00:00Z", "job_ids": [], "next_cursor": None}
+        return httpx.Response(200, json=found | counted if body.get("dry_run") else found)
+
+    client = Client("http://api.test", None)
+    client.http = httpx.Client(base_url="http://api.test", transport=httpx.MockTransport(answer))
+    return client
+
+
+@pytest.mark.parametrize(
+    ("before", "sent"),
+    [
+        (None, "2030-01-31T12:00:00Z"),
+        ("2030-01-31T14:00:00+01:00", "2030-01-31T12:00:00Z"),
+        ("2030-01-31T12:30:00+01:00", "2030-01-31T12:30:00+01:00"),
+    ],
+)
+def test_nothing_that_came_after_the_count_is_canceled(before: str | None, sent: str) -> None:
+    """Whatever --before says: the earlier time counts, in whatever zone it is written."""
+    posted: list[dict[str, Any]] = []
+    where = {"states": ["queued"]} | ({"created_before": before} if before else {})
+    with counted_api(posted) as client:
+        _cancel_many(client, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
+    assert (posted[1]["created_before"], posted[1]["expected"]) == (sent, 1)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_yes_is_not_for_what_could_not_be_counted(count: int) -> None:
+    """Unless all are meant; even where counting stopped before the first."""
+    posted: list[dict[str, Any]] = []
+    where = {"states": ["queued"]}
+    with counted_api(posted, count=count, at_least=True) as client:
+        with pytest.raises(RefusedError, match="there may be more"):
+            _cancel_many(client, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
+        assert len(posted) == 1
+        _cancel_many(client, where, Sure(yes=True, of_all=True), dry_run=False, as_json=False)
+    assert posted[-1]["all"] is True
 
 
 def test_workers_and_the_whole_are_looked_at(commands: Commands) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
     from safelight.cli.client.http import Client
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sure:
+    """What whoever calls answers beforehand: ``yes``, and even ``of_all``, where they can't be counted."""
+
+    yes: bool
+    of_all: bool
+
+
 def cancel(
     job_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The job's id; none with a filter.")] = None,
     state: StatesOption = None,
@@ -41,6 +51,9 @@ def cancel(
     before: BeforeOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what the filter names.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", help="With --yes: also where there may be more than can be counted.")
+    ] = False,
     as_json: JsonOption = False,
     url: UrlOption = DEFAULT_URL,
     key: KeyOption = None,
@@ -57,7 +70,8 @@ def cancel(
             raise RefusedError("name either the id of a job or a filter, like --state queued --model flux")
         with Client(url, key) as client:
             if job_id is None:
-                _cancel_many(client, where, dry_run=dry_run, yes=yes, as_json=as_json)
+                sure = Sure(yes=yes, of_all=all_of_them)
+                _cancel_many(client, where, sure, dry_run=dry_run, as_json=as_json)
                 return
             job = client.cancel(job_id)
     if as_json:
@@ -68,7 +82,7 @@ def cancel(
         err().print("It stops at its next step.")
 
 
-def _cancel_many(client: Client, where: dict[str, Any], *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def _cancel_many(client: Client, where: dict[str, Any], sure: Sure, *, dry_run: bool, as_json: bool) -> None:
     """Count, ask, and cancel what was counted. Raises RefusedError when the answer isn't yes."""
     from safelight.cli.client.operators import cancel_jobs
 
@@ -80,10 +94,10 @@ def _cancel_many(client: Client, where: dict[str, Any], *, dry_run: bool, yes: b
         else:
             out().print(count, markup=False)
         return
-    if not yes and counted["count"] and not _sure(f"Cancel {count} jobs?"):
-        raise RefusedError("nothing was canceled", "--yes  answers for scripts")
-    # What came in since is not meant.
-    body = {"created_before": counted["as_of"], **where, "expected": counted["count"]}
+    _ask(counted, sure)
+    # What came in since is not meant, and a number that is no more than a part confirms nothing.
+    confirmed = {"all": True} if counted["at_least"] else {"expected": counted["count"]}
+    body = {**where, "created_before": _earlier(counted["as_of"], where.get("created_before")), **confirmed}
     done: list[str] = []
     while True:
         part = cancel_jobs(client, body)
@@ -99,7 +113,31 @@ def _cancel_many(client: Client, where: dict[str, Any], *, dry_run: bool, yes: b
     err().print(f"{len(done)} {'job' if len(done) == 1 else 'jobs'} canceled, or to stop at their next step.")
 
 
-def _sure(question: str) -> bool:
+def _ask(counted: dict[str, Any], sure: Sure) -> None:
+    """Raise RefusedError unless what was counted is meant."""
+    if sure.yes:
+        if counted["at_least"] and not sure.of_all:
+            raise RefusedError(
+                f"nothing was canceled: counting stopped at {counted['count']} jobs, and there may be more",
+                "--all  with --yes means every job that matches",
+            )
+        return
+    if counted["at_least"]:
+        question = f"Counting stopped at {counted['count']} jobs. Cancel every job that matches, however many?"
+    elif counted["count"]:
+        question = f"Cancel {counted['count']} {'job' if counted['count'] == 1 else 'jobs'}?"
+    else:
+        return
+    if not _confirmed(question):
+        raise RefusedError("nothing was canceled", "--yes  answers for scripts")
+
+
+def _earlier(as_of: str, before: str | None) -> str:
+    """The earlier of two times, as it was written."""
+    return min((text for text in (as_of, before) if text), key=datetime.fromisoformat)
+
+
+def _confirmed(question: str) -> bool:
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:
