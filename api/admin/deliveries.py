@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from api.admin.forms import posted, struct_of
 from api.admin.rendering import AnyRequest, done, page
 from api.admin.webhooks import PATH as WEBHOOKS
-from api.admin.webhooks import key_names, owner_of, shown_address
+from api.admin.webhooks import address_for, key_names, owner_of
 from api.auth import actor
 from api.deliveries import any_delivery, redeliver_named
 from api.openapi import ServicesDependency
@@ -57,7 +57,7 @@ async def show(
     return await page(
         request, "deliveries.html", title="Deliveries", found=found.deliveries, next_cursor=found.next_cursor,
         pairs=pairs, where=where, states=[*DeliveryState], types=[*EventType],
-        addresses={one.id: shown_address(one.url) for one in endpoints},
+        addresses={one.id: address_for(request, one.url) for one in endpoints},
         owners={one.id: owner_of(one.key_id, names) for one in endpoints},
         failed=await _count(services, where), at_once=AT_ONCE, query=urlencode(pairs),
     )  # fmt: skip
@@ -72,7 +72,8 @@ async def look(delivery_id: FromPath[str], request: AnyRequest, services: Servic
     body = await services.store.delivery_body(delivery.id)
     return await page(
         request, "delivery.html", title="Delivery", delivery=delivery, body=_pretty(body),
-        address=shown_address(endpoint.url) if endpoint else None, disabled=bool(endpoint and endpoint.disabled_at),
+        address=address_for(request, endpoint.url) if endpoint else None,
+        disabled=bool(endpoint and endpoint.disabled_at),
         owner=owner_of(delivery.key_id, await key_names(services)),
     )  # fmt: skip
 

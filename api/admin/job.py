@@ -12,7 +12,7 @@ from msgspec import Struct
 from api.admin.advice import advice_for
 from api.admin.jobs import PATH
 from api.admin.rendering import AnyRequest, done, page
-from api.admin.webhooks import shown_address
+from api.admin.webhooks import address_for
 from api.auth import actor, parse_job_id
 from api.openapi import ServicesDependency
 from api.operating.views import attempt_view
@@ -58,7 +58,7 @@ async def show(job_id: FromPath[str], request: AnyRequest, services: ServicesDep
         job=job,
         view=job_view(job, services),
         key=await _key_of(services, job),
-        hook=shown_address(job.webhook.url) if job.webhook else None,
+        hook=address_for(request, job.webhook.url) if job.webhook else None,
         advice=advice_for(job.error.code) if job.error else "",
         trace_id=job.traceparent.split("-")[1] if job.traceparent else None,
         attempts=[attempt_view(attempt, everything=True) for attempt in attempts[-_ATTEMPTS:]],

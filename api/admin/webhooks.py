@@ -13,6 +13,7 @@ from litestar.response import Template
 from msgspec import Struct
 
 from api.admin.forms import optional, posted, struct_of, text, values
+from api.admin.gate import current
 from api.admin.rendering import AnyRequest, done, page
 from api.auth import actor
 from api.openapi import ServicesDependency
@@ -47,7 +48,7 @@ async def show(request: AnyRequest, services: ServicesDependency) -> Template:
     names = await key_names(services)
     records = await services.store.endpoint_records()
     found = await services.store.endpoints(all_keys=True)
-    rows = [_row(endpoint, records.get(endpoint.id), names) for endpoint in found]
+    rows = [_row(request, endpoint, records.get(endpoint.id), names) for endpoint in found]
     return await page(request, "webhooks.html", title="Webhooks", rows=rows)
 
 
@@ -79,7 +80,7 @@ async def look(webhook_id: FromPath[str], request: AnyRequest, services: Service
     """One, and what can be done about it."""
     endpoint = await any_endpoint(services, webhook_id)
     records = await services.store.endpoint_records()
-    row = _row(endpoint, records.get(endpoint.id), await key_names(services))
+    row = _row(request, endpoint, records.get(endpoint.id), await key_names(services))
     return await page(request, "webhook.html", title="Webhook", row=row, endpoint=endpoint, events=JOB_EVENTS)
 
 
@@ -143,10 +144,19 @@ def owner_of(key_id: UUID | None, names: dict[UUID, str]) -> str:
     return "jobs without a key" if key_id is None else names.get(key_id, str(key_id))
 
 
-def shown_address(url: str) -> str:
-    """A URL without what may be secret in it: receivers put tokens into the query."""
+def address_for(request: AnyRequest, url: str) -> str:
+    """A URL as whoever asks may see it."""
+    operator = current(request)
+    return shown_address(url, with_path=operator is not None and operator.may_change)
+
+
+def shown_address(url: str, *, with_path: bool) -> str:
+    """A URL without what may be secret in it: receivers put tokens into the query, and some into the path."""
     parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "…" if parts.query else "", ""))
+    place = parts.scheme, parts.netloc.rpartition("@")[2]
+    if with_path:
+        return urlunsplit((*place, parts.path, "…" if parts.query else "", ""))
+    return urlunsplit((*place, "/…" if parts.path.strip("/") or parts.query else parts.path, "", ""))
 
 
 async def _events(request: AnyRequest) -> tuple[str, ...]:
@@ -165,7 +175,7 @@ async def _owner(services: Services, key: str | None) -> UUID | None:
         raise invalid("key", "key must be the id of a key that there is") from None
 
 
-def _row(endpoint: Endpoint, record: EndpointRecord | None, names: dict[UUID, str]) -> Row:
+def _row(request: AnyRequest, endpoint: Endpoint, record: EndpointRecord | None, names: dict[UUID, str]) -> Row:
     if endpoint.disabled_at is not None:
         state, kind = "disabled", "bad"
     elif endpoint.failing_since is not None:
@@ -174,7 +184,7 @@ def _row(endpoint: Endpoint, record: EndpointRecord | None, names: dict[UUID, st
         state, kind = "enabled", "good"
     return Row(
         id=str(endpoint.id),
-        address=shown_address(endpoint.url),
+        address=address_for(request, endpoint.url),
         owner=owner_of(endpoint.key_id, names),
         endpoint=endpoint,
         delivered_at=record.delivered_at if record else None,
