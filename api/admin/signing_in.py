@@ -67,9 +67,16 @@ def inside(path: str) -> str:
 
 
 async def _key_of(request: AnyRequest, services: Services, secret: str) -> ApiKey:
-    """The key that may sign in. Raises ProblemError; tries are counted by address."""
-    services.sign_ins.take(request.client.host if request.client else "", "tries to sign in from one address")
+    """The key that may sign in. Raises ProblemError.
+
+    Tries that fail are counted by address. The right key is let in however many there were: others may have the same
+    address, behind a proxy or a router, and nobody guesses 256 bits.
+    """
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
+    if key is None or not key.allows(Scope.OBSERVE):
+        services.sign_ins.take(
+            request.client.host if request.client else "", "failed tries to sign in from one address"
+        )
     if key is None:
         detail = "this key is not valid: it may be mistyped, revoked or expired"
         raise ProblemError(401, "invalid_api_key", detail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -34,6 +35,8 @@ class ServerSettings(Base, frozen=True, kw_only=True):
     which proxies give up. ``public_url`` is where clients find the server, for the links that it hands out; the
     request's own host else. ``url_lifetime_s`` is how long such a link to a picture counts. ``signing_secret`` signs
     them: all API processes need the same; where none is set, one is made and kept in the data folder.
+    ``trusted_proxies`` are the addresses and networks whose word counts for who their clients are and whether those
+    came over https.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +49,15 @@ class ServerSettings(Base, frozen=True, kw_only=True):
     public_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
     url_lifetime_s: Annotated[float, Meta(ge=1, le=604_800)] = 3_600.0
     signing_secret: Annotated[str, Meta(pattern=r"^(\S{32,256})?$")] = ""
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+
+    def __post_init__(self) -> None:
+        """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
+        for proxy in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(proxy)
+            except ValueError as error:
+                raise ValueError(f"trusted_proxies: {error}; name addresses or networks, such as 10.0.0.0/8") from None
 
 
 class WorkerSettings(Base, frozen=True, kw_only=True):

@@ -63,6 +63,8 @@ def test_outputs_lie_below_the_data_folder_by_default(tmp_path: Path) -> None:
         ('model = "a/b"\n[server]\nport = 70000', "[server] port: "),
         ('model = "a/b"\n[server]\nprot = 1', "safelight.toml: [server] has no key 'prot'; did you mean 'port'?"),
         ('model = "a/b"\n[server]\nwhatever = 1', "there are: host, port"),
+        ('model = "a/b"\n[server]\ntrusted_proxies = ["proxy"]', "server: trusted_proxies: 'proxy'"),
+        ('model = "a/b"\n[server]\ntrusted_proxies = ["10.0.0.1/8"]', "such as 10.0.0.0/8"),
         ('[modles.x]\nmodel = "a/b"', "did you mean 'model"),
         ('[models.x]\nmodel = "a/b"\nstep = 1', "[models.x] has no key 'step'; did you mean 'steps'?"),
         ('[models.x]\nmodel = "a/b"\nsteps = "8"', "[models.x] steps: "),

@@ -62,6 +62,7 @@ class HttpServer:
             access_log=False,
             server_header=False,
             lifespan="on",
+            forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, round(self._grace)),
         )
         self._server = _Server(config)

@@ -77,13 +77,23 @@ def test_who_is_refused_is_told_why(http: httpx.Client, secrets: dict[str, str])
 
 
 def test_tries_are_counted(http: httpx.Client, secrets: dict[str, str]) -> None:
-    """An address has so many a minute, and is told when to come again; the right key has to wait, too."""
+    """An address has so many that fail a minute, and is told when to come again; the right key is let in."""
     answers = [try_sign_in(http, "sl_wrong") for _ in range(21)]
     assert answers[0].status_code == 401
     late = answers[-1]
     assert late.status_code == 429
     assert int(late.headers["retry-after"]) > 0
     assert "try again in" in late.text
+    assert try_sign_in(http, secrets["plain"]).status_code == 429
+    assert try_sign_in(http, secrets["admin"]).status_code == 303
+
+
+def test_who_signs_in_uses_up_no_tries(http: httpx.Client, secrets: dict[str, str]) -> None:
+    """However often: only what fails is counted."""
+    for _ in range(21):
+        assert try_sign_in(http, secrets["observer"]).status_code == 303
+        http.cookies.clear()
+    assert try_sign_in(http, "sl_wrong").status_code == 401
 
 
 @pytest.mark.parametrize("path", [
