@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -66,10 +66,10 @@ async def audit_list(services: Services, where: AuditFilter) -> AuditList:
 
 
 def moment(name: str, text: str | None) -> datetime | None:
-    """The time that a parameter names, with its zone. Raises ProblemError."""
+    """The time that a parameter names, in UTC. Raises ProblemError."""
     try:
-        return None if text is None else msgspec.convert(text, Moment)
-    except msgspec.ValidationError:
+        return None if text is None else msgspec.convert(text, Moment).astimezone(UTC)
+    except (msgspec.ValidationError, OverflowError):  # in UTC it may be before the year 1, or after 9999
         raise invalid(name, f"{name} must be a time like 2026-01-31T12:00:00Z") from None
 
 

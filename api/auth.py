@@ -18,6 +18,7 @@ from structlog.contextvars import bind_contextvars
 from api.keyring import require_keys
 from api.origins import check_json, check_origin, names_this_machine
 from api.problems import ProblemError, not_found
+from api.query_text import check_query
 from api.services import Services
 from jobstore.audit import Actor
 from jobstore.job import Job
@@ -71,6 +72,7 @@ async def needs_key(request: Connection) -> None:
         scope = _scope_of(headers, handler)
         if scope is not None:
             _require(key, scope)
+    check_query(request)
     if handler.opt.get("json"):
         check_json(headers)
 

@@ -11,6 +11,7 @@ from api.admin.sessions import COOKIE, Session
 from api.auth import Connection
 from api.origins import check_origin
 from api.problems import ProblemError
+from api.query_text import check_query
 from api.services import Services
 from jobstore.keys import ApiKey
 
@@ -46,6 +47,7 @@ async def signed_in(connection: Connection, handler: BaseRouteHandler) -> None:
         connection.state.key = operator.key
         if operator.key is not None:
             bind_contextvars(key_id=str(operator.key.id))
+    check_query(connection)
     if connection.scope.get("method") in _SAFE:
         return
     if operator is not None and not operator.may_change and not public:

@@ -44,14 +44,15 @@ def named_id(where: JobFilter) -> UUID | None:
 
 def oldest_id(where: JobFilter) -> UUID | None:
     """No job that was created after ``created_after`` has a lower id."""
-    return None if where.created_after is None else _id_at(where.created_after - _CLOCKS)
+    return None if where.created_after is None else _id_at(where.created_after, -_CLOCKS)
 
 
 def newest_id(where: JobFilter) -> UUID | None:
     """No job that was created before ``created_before`` has a higher id."""
-    return None if where.created_before is None else _id_at(where.created_before + _CLOCKS)
+    return None if where.created_before is None else _id_at(where.created_before, _CLOCKS)
 
 
-def _id_at(at: datetime) -> UUID:
-    milliseconds = max((at - _EPOCH) // timedelta(milliseconds=1), 0)
+def _id_at(at: datetime, later: timedelta) -> UUID:
+    """The lowest id of a time; at the calendar's ends, what is ``later`` may be no date."""
+    milliseconds = max((at - _EPOCH + later) // timedelta(milliseconds=1), 0)
     return UUID(int=min(milliseconds, 2**48 - 1) << _RANDOM_BITS)

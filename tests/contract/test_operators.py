@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
 import msgspec
@@ -68,6 +68,19 @@ async def test_times_narrow_a_search(store: JobStore) -> None:
     await store.submit(new_job())
     assert (await store.count_jobs(JobFilter(created_before=counted.as_of))).count == 1
     assert (await store.count_jobs(JobFilter(), most=1)).at_least
+
+
+async def test_the_ends_of_the_calendar_are_times_like_others(store: JobStore) -> None:
+    """Whatever their zone: also where they are no date in another."""
+    await store.submit(new_job())
+    await failed(store, new_worker())
+    for zone in (UTC, timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))):
+        first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
+        assert (await store.count_jobs(JobFilter(created_after=first, created_before=last))).count == 1
+        assert (await store.list_jobs(JobFilter(created_before=first))).jobs == ()
+        assert (await store.count_jobs(JobFilter(created_after=last))).count == 0
+        assert (await store.count_letters(RedriveFilter(finished_after=first, finished_before=last))).count == 1
+        assert (await store.list_audit(AuditFilter(after=first, before=last))).entries == ()
 
 
 async def test_a_cancel_leaves_what_is_not_as_its_filter_says(store: JobStore) -> None:
