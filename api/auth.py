@@ -37,6 +37,7 @@ __all__ = [
     "needs_admin",
     "needs_key",
     "needs_model",
+    "needs_observer",
     "parse_job_id",
     "require_keys",
     "sees",
@@ -92,13 +93,22 @@ async def may_stay(connection: Connection, job: Job) -> bool:
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
-    """Guard for metrics and documentation: open on loopback under its own name, else for admin keys."""
+    """Guard for documentation: open on loopback under its own name, else for admin keys."""
+    await _needs_elsewhere(connection, Scope.ADMIN)
+
+
+async def needs_observer(connection: Connection, _handler: BaseRouteHandler) -> None:
+    """Guard for metrics: open on loopback under its own name, else for keys that may look at everything."""
+    await _needs_elsewhere(connection, Scope.OBSERVE)
+
+
+async def _needs_elsewhere(connection: Connection, scope: Scope) -> None:
     services: Services = connection.app.state.services
     secret = _secret(connection.headers)
     local = services.keys.loopback and names_this_machine(connection.headers)
     if local or services.keys.is_own(secret):
         return
-    _require(await _authenticate(secret, services), Scope.ADMIN)
+    _require(await _authenticate(secret, services), scope)
 
 
 def _scope_of(headers: Headers, handler: BaseRouteHandler) -> Scope | None:

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from api.auth import needs_admin
+from api.auth import needs_observer
 from api.gauges import StoreGauges
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError
@@ -85,7 +85,7 @@ def _warnings(services: Services, workers: tuple[Worker, ...]) -> tuple[str, ...
     return (*unserved, *paused)
 
 
-@get("/metrics", guards=[needs_admin], media_type=CONTENT_TYPE_LATEST, summary="Metrics", responses=answers(403))
+@get("/metrics", guards=[needs_observer], media_type=CONTENT_TYPE_LATEST, summary="Metrics", responses=answers(403))
 async def metrics(gauges: NamedDependency[SkipValidation[StoreGauges]]) -> Response[bytes]:
     """Prometheus' text format."""
     await gauges.refresh()

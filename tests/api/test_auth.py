@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from api.auth import require_keys
+from jobstore.keys import Scope
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from safelight.config import ConfigError
@@ -86,7 +87,9 @@ def test_a_key_sees_its_own_jobs_and_an_admin_all(http: httpx.Client, secrets: d
     assert http.get(path, headers=bearer(secrets["admin"])).json()["state"] == "queued"
 
 
-def test_probes_are_open_and_metrics_are_for_admins(http: httpx.Client, secrets: dict[str, str]) -> None:
+def test_probes_are_open_and_metrics_are_for_who_may_look(
+    site: Site, http: httpx.Client, secrets: dict[str, str]
+) -> None:
     """On a public address; the playground is open, for it asks for a key itself."""
     for path in ("/livez", "/readyz", "/healthz", "/"):
         assert http.get(path).status_code == 200
@@ -94,6 +97,10 @@ def test_probes_are_open_and_metrics_are_for_admins(http: httpx.Client, secrets:
         assert_problem(http.get(path), 401)
         assert_problem(http.get(path, headers=bearer(secrets["ann"])), 403)
         assert http.get(path, headers=bearer(secrets["admin"])).status_code == 200
+    observer = bearer(site.call(make_key(site.services.store, "prometheus", scopes=(Scope.OBSERVE,))))
+    assert http.get("/metrics", headers=observer).status_code == 200
+    for path in ("/docs", "/openapi.json", "/v1/keys"):
+        assert_problem(http.get(path, headers=observer), 403)
 
 
 def test_a_revoked_key_is_refused(site: Site, http: httpx.Client, secrets: dict[str, str]) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from moto.server import ThreadedMotoServer
+from psycopg import AsyncConnection
+from psycopg.rows import tuple_row
 
 from jobstore.outputs import open_outputs
 from tests.deploy.files import DEPLOY, REPOSITORY, services
@@ -63,8 +65,11 @@ def test_a_storage_that_refuses_is_told(storage: str) -> None:
     assert "answered 4" in done.stderr
 
 
-def test_the_scrape_key_is_made_once(database: str, tmp_path: Path) -> None:
-    """An admin's, for its group's eyes; printed nowhere. The second start leaves it."""
+async def test_the_scrape_key_is_made_once(database: str, tmp_path: Path) -> None:
+    """It may look and no more, for its group's eyes; an admin's whose secret is nowhere lets the API start.
+
+    The second start leaves both.
+    """
     file = tmp_path / "safelight_metrics_key"
     environment = {"SAFELIGHT_STORE": database, "SAFELIGHT_HOME": str(tmp_path / "home")}
     done = run("scrape-key.sh", str(file), environment=environment)
@@ -75,3 +80,9 @@ def test_the_scrape_key_is_made_once(database: str, tmp_path: Path) -> None:
     assert secret.strip() not in done.stdout + done.stderr
     assert run("scrape-key.sh", str(file), environment=environment).returncode == 0
     assert file.read_text() == secret
+    assert list(tmp_path.glob("safelight_metrics_key*")) == [file]
+    async with await AsyncConnection.connect(database, row_factory=tuple_row) as connection:
+        query = "SELECT name, scopes, admin FROM api_key ORDER BY id"
+        found = await (await connection.execute(query)).fetchall()
+    assert [(name, admin) for name, _, admin in found] == [("first-start", True), ("prometheus", False)]
+    assert found[1][1] == ["observe"]
