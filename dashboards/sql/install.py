@@ -9,6 +9,7 @@ from psycopg.errors import DependentObjectsStillExist, InsufficientPrivilege
 from psycopg.sql import SQL, Identifier
 
 from jobstore.errors import JobStoreError
+from jobstore.postgres.transactions import libpq_url
 
 SCHEMA = "safelight_report"
 READER = "safelight_reader"
@@ -43,7 +44,7 @@ async def install(url: str, role: str | None = READER) -> None:
 
     All in one transaction. Raises ReportsError where the user may not make the schema or the role, psycopg.Error.
     """
-    async with await AsyncConnection.connect(url.replace("pgbouncer=true", ""), prepare_threshold=None) as connection:
+    async with await AsyncConnection.connect(libpq_url(url)[0], prepare_threshold=None) as connection:
         await connection.execute(_LOCK)
         await _make_views(connection)
         if role is not None:

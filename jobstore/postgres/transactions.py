@@ -44,7 +44,7 @@ class Transactions:
 
         ``pgbouncer=true`` in the URL's query says that a pooler is in between which may not know prepared statements.
         """
-        url, pooled = _pooled(url)
+        url, pooled = libpq_url(url)
         self._url = url
         self._wait_s = wait_s
         self._shielded = Shielded()
@@ -186,7 +186,7 @@ class Transactions:
             await AsyncConnectionPool.check_connection(connection)
 
 
-def _pooled(url: str) -> tuple[str, bool]:
+def libpq_url(url: str) -> tuple[str, bool]:
     """The URL as libpq knows it, and whether a pooler is in between."""
     place, _, query = url.partition("?")
     options = query.split("&") if query else []

@@ -210,6 +210,14 @@ def test_installing_again_changes_nothing_and_respects_what_others_built(install
         asyncio.run(install(installed, role))
 
 
+@pytest.mark.parametrize(
+    "options", ["pgbouncer=true", "pgbouncer=true&connect_timeout=9", "connect_timeout=9&pgbouncer=true"]
+)
+def test_a_pooler_may_be_in_between(installed: str, role: str, options: str) -> None:
+    """The option that says so is the store's own, wherever it stands: the driver knows it not."""
+    asyncio.run(install(f"{installed}{'&' if '?' in installed else '?'}{options}", role))
+
+
 def test_who_may_not_make_roles_is_told_what_to_do(database: str, postgres_url: str, role: str) -> None:
     """And nothing is half made."""
     owner = f"owner_{role}"
