@@ -9,12 +9,14 @@ from litestar.params import FromPath
 
 from api.admin.rendering import HEADERS, AnyRequest
 from api.auth import parse_job_id
-from api.images import CACHING, has_already, picture_answer, picture_of, read_picture
+from api.images import has_already, picture_answer, picture_of, read_picture
 from api.openapi import ServicesDependency
 from api.problems import ProblemError
 from jobstore.job import Picture
 from jobstore.pictures import UnreadablePictureError, decode
 
+# Asked for anew each time: whoever signed out, or uses the browser next, doesn't see them.
+_CACHING = "private, no-cache"
 _SIDE = 96
 _QUALITY = 80
 _MOST_PIXELS = 2048 * 2048
@@ -28,7 +30,7 @@ async def whole(
     """The picture's file, as ``GET /v1/jobs/{id}/images/{index}`` answers it."""
     job = await services.store.get(parse_job_id(job_id))
     answer = await picture_answer(request, services, job, index)
-    answer.headers.update({name: value for name, value in HEADERS.items() if name != "Cache-Control"})
+    answer.headers.update({**HEADERS, "Cache-Control": _CACHING})
     return answer
 
 
@@ -38,7 +40,7 @@ async def small(
 ) -> Response[bytes]:
     """The picture within 96 pixels, for lists of many."""
     picture = picture_of(await services.store.get(parse_job_id(job_id)), index)
-    headers = {**HEADERS, "ETag": f'"{picture.sha256}"', "Cache-Control": CACHING}
+    headers = {**HEADERS, "ETag": f'"{picture.sha256}"', "Cache-Control": _CACHING}
     if has_already(request.headers.get("if-none-match", ""), picture.sha256):
         return Response(b"", status_code=304, headers=headers, media_type="image/webp")
     if not is_cheap(picture):

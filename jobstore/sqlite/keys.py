@@ -23,7 +23,7 @@ _OVER = "expires_at IS NOT NULL AND expires_at <= :now"
 _LIST = f"""
 {_KEY} WHERE (:after IS NULL OR id > :after) AND (:team IS NULL OR team = :team)
   AND (:customer IS NULL OR customer = :customer) AND (NOT :only OR admin AND {_IN_FORCE})
-  AND (:text IS NULL OR instr(lower(name), lower(:text)) > 0 OR instr(hint, :text) > 0)
+  AND (:text IS NULL OR instr(lower(name), lower(:text)) > 0 OR instr(lower(hint), lower(:text)) > 0)
   AND (:state IS NULL
        OR :state = CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN {_OVER} THEN 'expired' ELSE 'in_force' END)
 ORDER BY id LIMIT :limit
