@@ -15,6 +15,7 @@ from api.services import Services
 from api.webhook_schemas import DeliveryList, DeliveryView
 from api.webhook_views import delivery_view
 from api.wording import plainly, unknown
+from jobstore.audit import Actor
 from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.errors import WebhookDisabledError, WebhookNotFoundError
 from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState, EventType
@@ -81,11 +82,11 @@ async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: Se
     return delivery_view(await redeliver_named(services, await find_delivery(request, services, delivery_id)))
 
 
-async def redeliver_named(services: Services, found: Delivery) -> Delivery:
-    """Let it be tried anew. Raises ProblemError."""
+async def redeliver_named(services: Services, found: Delivery, by: Actor | None = None) -> Delivery:
+    """Let it be tried anew; with ``by`` it is in the audit log. Raises ProblemError."""
     services.messages.take(found.key_id, "tests and redeliveries of webhooks")
     try:
-        delivery = await services.store.redeliver(found.id)
+        delivery = await services.store.redeliver(found.id, by)
     except WebhookDisabledError:
         detail = 'its endpoint is disabled; enable it first, with {"disabled": false}'
         raise ProblemError(409, "webhook_disabled", detail) from None

@@ -157,10 +157,10 @@ async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: S
     return delivery_view(await send_test(services, await find_endpoint(request, services, webhook_id)))
 
 
-async def send_test(services: Services, endpoint: Endpoint) -> Delivery:
-    """Send it a test. Raises ProblemError."""
+async def send_test(services: Services, endpoint: Endpoint, by: Actor | None = None) -> Delivery:
+    """Send it a test; with ``by`` it is in the audit log. Raises ProblemError."""
     services.messages.take(endpoint.key_id, "tests and redeliveries of webhooks")
-    delivery = await services.store.test_endpoint(endpoint.id)
+    delivery = await services.store.test_endpoint(endpoint.id, by)
     services.ring([WEBHOOKS_BELL])
     return delivery
 

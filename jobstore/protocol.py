@@ -216,8 +216,8 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
         place in the queue or its lease, and its price. Raises JobNotFoundError.
         """
 
-    async def retry(self, job_id: UUID) -> Settled:
-        """Queue a failed or dead job anew, with fresh attempts.
+    async def retry(self, job_id: UUID, by: Actor | None = None) -> Settled:
+        """Queue a failed or dead job anew, with fresh attempts; with ``by`` it is in the audit log, as a redrive is.
 
         It takes a place at the end of the queue. Raises JobNotFoundError, IllegalTransitionError, QuotaExceededError.
         """

@@ -34,6 +34,7 @@ ACTIONS = (
     "key.created", "key.changed", "key.rotated", "key.revoked", "quota.created", "quota.changed", "quota.deleted",
     "lane.paused", "lane.resumed", "jobs.canceled", "jobs.redriven", "worker.drained", "worker.resumed",
     "webhook.created", "webhook.changed", "webhook.rotated", "webhook.deleted",
+    "webhook.tested", "webhooks.redelivered",
 )  # fmt: skip
 """What the form suggests; others can be asked for."""
 

@@ -81,7 +81,7 @@ async def look(delivery_id: FromPath[str], request: AnyRequest, services: Servic
 @post("/webhooks/deliveries/{delivery_id:str}/redeliver")
 async def redeliver(delivery_id: FromPath[str], request: AnyRequest, services: ServicesDependency) -> Response[bytes]:
     """Try one anew."""
-    delivery = await redeliver_named(services, await any_delivery(services, delivery_id))
+    delivery = await redeliver_named(services, await any_delivery(services, delivery_id), actor(request))
     return done(request, f"{PATH}/{delivery.id}", "It is tried anew, at once and by a fresh schedule.")
 
 

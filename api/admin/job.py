@@ -20,7 +20,6 @@ from api.problems import ProblemError
 from api.services import Services
 from api.views import job_view
 from api.webhook_views import delivery_view
-from jobstore.audit import AuditNote
 from jobstore.errors import JobNotFoundError, KeyNotFoundError
 from jobstore.job import Job, JobEvent
 from jobstore.keys import ApiKey
@@ -84,12 +83,8 @@ async def cancel(job_id: FromPath[str], request: AnyRequest, services: ServicesD
 async def retry(job_id: FromPath[str], request: AnyRequest, services: ServicesDependency) -> Response[bytes]:
     """Queue it anew, with fresh attempts."""
     job = await found(services, job_id)
-    settled = await services.store.retry(job.id)
+    settled = await services.store.retry(job.id, actor(request))
     services.ring(settled.ring)
-    details = {"count": 1, "was": job.state.value}
-    await services.store.audit(
-        AuditNote(by=actor(request), action="jobs.redriven", target=str(job.id), details=details)
-    )
     return done(request, _path(job), "The job is queued anew, with fresh attempts.")
 
 

@@ -122,7 +122,7 @@ async def rotate(webhook_id: FromPath[str], request: AnyRequest, services: Servi
 @post("/webhooks/{webhook_id:str}/test")
 async def test(webhook_id: FromPath[str], request: AnyRequest, services: ServicesDependency) -> Response[bytes]:
     """Send it a test, and show what comes of it."""
-    delivery = await send_test(services, await any_endpoint(services, webhook_id))
+    delivery = await send_test(services, await any_endpoint(services, webhook_id), actor(request))
     return done(request, f"{PATH}/deliveries/{delivery.id}", "A test is on its way.")
 
 

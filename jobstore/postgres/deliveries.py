@@ -9,8 +9,10 @@ from uuid import UUID
 import msgspec
 from psycopg.types.json import Jsonb
 
+from jobstore.audit import Actor
 from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.postgres.endpoints import GIVE_UP
+from jobstore.postgres.keys import write_note
 from jobstore.postgres.rows import pictures_of
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import NOBODY, Row, to_job
@@ -26,6 +28,7 @@ from jobstore.webhooks.model import (
     Tried,
     UnderWay,
 )
+from jobstore.webhooks.notes import tested_note
 from jobstore.webhooks.rows import (
     ANSWERED_GONE,
     DISABLED,
@@ -135,9 +138,12 @@ FROM webhook_delivery WHERE state = 'pending'
 """
 
 
-async def test(connection: Connection, endpoint_id: UUID) -> Delivery:
+async def test(connection: Connection, endpoint_id: UUID, by: Actor | None) -> Delivery:
     """Put a test into the outbox."""
-    return _found(await one(connection, _TEST, {"id": endpoint_id}))
+    delivery = _found(await one(connection, _TEST, {"id": endpoint_id}))
+    if by is not None:
+        await write_note(connection, tested_note(by, endpoint_id, delivery.id))
+    return delivery
 
 
 async def listed(connection: Connection, where: DeliveryFilter) -> DeliveryPage:

@@ -11,7 +11,7 @@ from jobstore.postgres.columns import Connection, every, one, sole
 from jobstore.postgres.keys import write_note
 from jobstore.webhooks.errors import WebhookDisabledError
 from jobstore.webhooks.model import Delivery, DeliveryFilter
-from jobstore.webhooks.notes import redelivered_note
+from jobstore.webhooks.notes import one_redelivered_note, redelivered_note
 from jobstore.webhooks.rows import to_delivery
 
 _ANEW = """
@@ -37,12 +37,14 @@ _MANY = f"""
 """
 
 
-async def redeliver(connection: Connection, delivery_id: UUID) -> Delivery:
+async def redeliver(connection: Connection, delivery_id: UUID, by: Actor | None) -> Delivery:
     """Let it be due now."""
     row = await one(connection, _ONE, {"id": delivery_id})
     if row is None:
         await deliveries.find(connection, delivery_id)
         raise WebhookDisabledError("its endpoint is disabled")
+    if by is not None:
+        await write_note(connection, one_redelivered_note(by, delivery_id))
     return to_delivery(row)
 
 

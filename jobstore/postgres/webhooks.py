@@ -56,8 +56,8 @@ class PostgresWebhooks(ABC):
     async def delete_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> None:
         await self.on_connection(lambda c: endpoints.delete(c, endpoint_id, by), together=True)
 
-    async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
-        return await self.on_connection(lambda c: deliveries.test(c, endpoint_id))
+    async def test_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> Delivery:
+        return await self.on_connection(lambda c: deliveries.test(c, endpoint_id, by), together=True)
 
     async def deliveries(self, where: DeliveryFilter) -> DeliveryPage:
         return await self.on_connection(lambda c: deliveries.listed(c, where))
@@ -74,8 +74,8 @@ class PostgresWebhooks(ABC):
     async def redeliver_many(self, where: DeliveryFilter, limit: int, by: Actor | None = None) -> int:
         return await self.on_connection(lambda c: redelivering.redeliver_many(c, where, limit, by), together=True)
 
-    async def redeliver(self, delivery_id: UUID) -> Delivery:
-        return await self.on_connection(lambda c: redelivering.redeliver(c, delivery_id))
+    async def redeliver(self, delivery_id: UUID, by: Actor | None = None) -> Delivery:
+        return await self.on_connection(lambda c: redelivering.redeliver(c, delivery_id, by), together=True)
 
     async def claim_deliveries(
         self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY

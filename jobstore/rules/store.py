@@ -97,8 +97,15 @@ class RuledStore(ABC, Generic[R]):
     async def cancel(self, job_id: UUID) -> Settled:
         return await self.in_transaction(lambda rows: requests.cancel(rows, job_id))
 
-    async def retry(self, job_id: UUID) -> Settled:
-        return await self.in_transaction(lambda rows: requests.retry(rows, job_id))
+    async def retry(self, job_id: UUID, by: Actor | None = None) -> Settled:
+        note = None if by is None else AuditNote(by=by, action="jobs.redriven", target=str(job_id))
+
+        async def work(rows: R) -> Settled:
+            settled = await requests.retry(rows, job_id)
+            await _write_down(rows, note, (job_id,))
+            return settled
+
+        return await self.in_transaction(work)
 
     async def finish(self, token: int, result: Finish) -> Settled | None:
         return await self.in_transaction(lambda rows: settle.finish(rows, token, result))

@@ -7,12 +7,14 @@ from uuid import UUID
 
 import msgspec
 
+from jobstore.audit import Actor
 from jobstore.ids import uuid7
 from jobstore.job import Job
 from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.rows import NOBODY, Row, to_job
 from jobstore.sqlite import endpoints
 from jobstore.sqlite.database import Database, now
+from jobstore.sqlite.keys import write_note
 from jobstore.sqlite.rows import SqliteRows
 from jobstore.webhooks.errors import WebhookNotFoundError
 from jobstore.webhooks.model import (
@@ -27,6 +29,7 @@ from jobstore.webhooks.model import (
     Tried,
     UnderWay,
 )
+from jobstore.webhooks.notes import tested_note
 from jobstore.webhooks.rows import (
     ANSWERED_GONE,
     DISABLED,
@@ -79,7 +82,7 @@ UPDATE webhook_delivery SET attempts = attempts + 1, next_at = :until, tried_at 
 """
 
 
-async def test(database: Database, endpoint_id: UUID) -> Delivery:
+async def test(database: Database, endpoint_id: UUID, by: Actor | None) -> Delivery:
     """Put a test into the outbox."""
     endpoint = await endpoints.read(database, endpoint_id)
     row: dict[str, Any] = {
@@ -92,6 +95,8 @@ async def test(database: Database, endpoint_id: UUID) -> Delivery:
         "created_at": now(),
     }
     await database.insert("webhook_delivery", [row])
+    if by is not None:
+        await write_note(database, tested_note(by, endpoint_id, row["id"]))
     return await find(database, row["id"])
 
 

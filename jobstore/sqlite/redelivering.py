@@ -11,7 +11,7 @@ from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.keys import write_note
 from jobstore.webhooks.errors import WebhookDisabledError
 from jobstore.webhooks.model import Delivery, DeliveryFilter
-from jobstore.webhooks.notes import redelivered_note
+from jobstore.webhooks.notes import one_redelivered_note, redelivered_note
 
 _ANEW = """
 UPDATE webhook_delivery SET state = 'pending', next_at = :now, attempts_before = attempts, delivered_at = NULL
@@ -31,12 +31,14 @@ _COUNT = f"SELECT count(*) AS count FROM ({_MATCHING} LIMIT :most)"
 _MANY = f"{_ANEW} WHERE seq IN ({_MATCHING} ORDER BY seq LIMIT :most)"
 
 
-async def redeliver(database: Database, delivery_id: UUID) -> Delivery:
+async def redeliver(database: Database, delivery_id: UUID, by: Actor | None) -> Delivery:
     """Let it be due now."""
     done = await database.execute(_ONE, {"id": delivery_id, "now": now()})
     delivery = await deliveries.find(database, delivery_id)
     if not done:
         raise WebhookDisabledError("its endpoint is disabled")
+    if by is not None:
+        await write_note(database, one_redelivered_note(by, delivery_id))
     return delivery
 
 

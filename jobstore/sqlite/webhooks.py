@@ -57,8 +57,8 @@ class SqliteWebhooks(ABC):
     async def delete_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> None:
         await self.on_database(lambda d: endpoints.delete(d, endpoint_id, by))
 
-    async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
-        return await self.on_database(lambda d: deliveries.test(d, endpoint_id))
+    async def test_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> Delivery:
+        return await self.on_database(lambda d: deliveries.test(d, endpoint_id, by))
 
     async def deliveries(self, where: DeliveryFilter) -> DeliveryPage:
         return await self.on_database(lambda d: deliveries.listed(d, where), writes=False)
@@ -75,8 +75,8 @@ class SqliteWebhooks(ABC):
     async def redeliver_many(self, where: DeliveryFilter, limit: int, by: Actor | None = None) -> int:
         return await self.on_database(lambda d: redelivering.redeliver_many(d, where, limit, by))
 
-    async def redeliver(self, delivery_id: UUID) -> Delivery:
-        return await self.on_database(lambda d: redelivering.redeliver(d, delivery_id))
+    async def redeliver(self, delivery_id: UUID, by: Actor | None = None) -> Delivery:
+        return await self.on_database(lambda d: redelivering.redeliver(d, delivery_id, by))
 
     async def claim_deliveries(
         self, limit: int, lease_s: float, under_way: UnderWay = NOTHING_UNDER_WAY

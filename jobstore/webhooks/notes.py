@@ -21,6 +21,16 @@ def changed_fields(changes: EndpointChanges) -> list[str]:
     return sorted(name for name, value in msgspec.structs.asdict(changes).items() if value is not None)
 
 
+def tested_note(by: Actor, endpoint_id: UUID, delivery_id: UUID) -> AuditNote:
+    """That an endpoint was sent a test."""
+    return endpoint_note(by, "webhook.tested", endpoint_id, delivery_id=str(delivery_id))
+
+
+def one_redelivered_note(by: Actor, delivery_id: UUID) -> AuditNote:
+    """That one delivery was asked for anew."""
+    return AuditNote(by=by, action="webhooks.redelivered", target=str(delivery_id), details={"count": 1})
+
+
 def redelivered_note(by: Actor, where: DeliveryFilter, count: int) -> AuditNote:
     """That many deliveries were asked for anew, and which."""
     named = {

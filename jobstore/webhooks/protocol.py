@@ -55,8 +55,11 @@ class WebhookStore(Protocol):
     async def delete_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> None:
         """Forget it; its pending deliveries are given up. Raises WebhookNotFoundError."""
 
-    async def test_endpoint(self, endpoint_id: UUID) -> Delivery:
-        """Put a ``webhook.test`` into the outbox, if it is disabled too. Raises WebhookNotFoundError."""
+    async def test_endpoint(self, endpoint_id: UUID, by: Actor | None = None) -> Delivery:
+        """Put a ``webhook.test`` into the outbox, if it is disabled too; with ``by`` it is in the audit log.
+
+        Raises WebhookNotFoundError.
+        """
 
     async def deliveries(self, where: DeliveryFilter) -> DeliveryPage:
         """Deliveries newest first. Raises ValueError on a cursor that no page gave."""
@@ -76,8 +79,8 @@ class WebhookStore(Protocol):
         What is pending already, or whose endpoint is disabled, is left out; the filter's limit and cursor don't count.
         """
 
-    async def redeliver(self, delivery_id: UUID) -> Delivery:
-        """Let it be tried at once, with a fresh schedule, under its old id.
+    async def redeliver(self, delivery_id: UUID, by: Actor | None = None) -> Delivery:
+        """Let it be tried at once, with a fresh schedule, under its old id; with ``by`` it is in the audit log.
 
         Raises WebhookNotFoundError, and WebhookDisabledError where its endpoint is disabled.
         """

@@ -13,7 +13,7 @@ import pytest
 
 from jobstore.audit import Actor, AuditFilter
 from jobstore.job import JobState
-from jobstore.operating.jobs import RedriveFilter
+from jobstore.operating.jobs import JobFilter, RedriveFilter
 from jobstore.protocol import JobStore
 from jobstore.webhooks.model import DeliveryFilter, DeliveryState, EndpointChanges, NewEndpoint
 from tests.contract.hooking import FAILED, LONG_S, ORIGIN, URL, add, take
@@ -94,6 +94,20 @@ async def _redeliver(store: JobStore, by: Actor) -> None:
     await store.redeliver_many(DeliveryFilter(all_keys=True, state=DeliveryState.FAILED), 10, by)
 
 
+async def _redeliver_one(store: JobStore, by: Actor) -> None:
+    [delivery] = (await store.deliveries(DeliveryFilter(all_keys=True, state=DeliveryState.FAILED))).deliveries
+    await store.redeliver(delivery.id, by)
+
+
+async def _test_hook(store: JobStore, by: Actor) -> None:
+    await store.test_endpoint(await _hook(store), by)
+
+
+async def _retry(store: JobStore, by: Actor) -> None:
+    [dead] = (await store.list_jobs(JobFilter(states=(JobState.DEAD, JobState.FAILED)))).jobs
+    await store.retry(dead.id, by)
+
+
 @pytest.mark.parametrize(
     ("act", "action"),
     [
@@ -108,6 +122,9 @@ async def _redeliver(store: JobStore, by: Actor) -> None:
         (_rotate_hook, "webhook.rotated"),
         (_delete_hook, "webhook.deleted"),
         (_redeliver, "webhooks.redelivered"),
+        (_redeliver_one, "webhooks.redelivered"),
+        (_test_hook, "webhook.tested"),
+        (_retry, "jobs.redriven"),
     ],
 )
 async def test_an_act_without_its_note_cannot_be(
