@@ -10,6 +10,8 @@ from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
+from msgspec import structs
+
 from jobstore.errors import (
     IllegalTransitionError,
     JobNotFoundError,
@@ -141,19 +143,25 @@ async def cancel_all(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> Cance
     ring: list[str] = []
     for job_id in sorted(ids):  # in one order, so that two that cancel the same rarely wait for each other
         row = await rows.lock_job(job_id)
-        if row is None or not _still_meant(row, where):
+        if row is None or not await _still_meant(rows, row, where):
             continue
         ring += (await cancel(rows, job_id)).ring
         canceled.append(job_id)
     return CanceledMany(job_ids=tuple(canceled), ring=tuple(ring))
 
 
-def _still_meant(row: Row, where: JobFilter) -> bool:
+async def _still_meant(rows: Rows, row: Row, where: JobFilter) -> bool:
     if JobState(row["state"]).terminal or row["cancel_requested"]:
         return False
     named = {"model": where.model, "lane": where.lane, "key_id": where.key_id}
     known = all(value is None or row[name] == value for name, value in named.items())
-    return known and (not where.states or row["state"] in where.states)
+    if not known or (where.states and row["state"] not in where.states):
+        return False
+    if where.worker_id is None and where.host is None:
+        return True
+    # Which worker has it or had it is more than its row tells: it is looked for once more, by its id.
+    found, _ = await rows.find_jobs(structs.replace(where, text=str(row["id"]), cursor=None), 1)
+    return found == [row["id"]]
 
 
 async def retry(rows: Rows, job_id: UUID) -> Settled:

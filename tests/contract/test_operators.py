@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 
 import msgspec
 import pytest
@@ -15,6 +16,8 @@ from jobstore.job import JobError, JobState
 from jobstore.operating.jobs import JobFilter, RedriveFilter
 from jobstore.operating.workers import WorkerReport
 from jobstore.protocol import JobStore
+from jobstore.rules.requests import cancel_all
+from jobstore.rules.store import RuledStore
 from tests.contract.making import claimed, failed, new_job, new_worker, rendered, result
 
 OPERATOR = Actor(name="operator")
@@ -98,6 +101,22 @@ async def test_a_cancel_leaves_what_is_not_as_its_filter_says(store: JobStore) -
     stopping = await store.cancel_jobs(JobFilter(key_id=key))
     assert stopping.job_ids == (running.id,)
     assert (await store.cancel_jobs(JobFilter(key_id=key))).job_ids == ()
+
+
+async def test_a_cancel_leaves_what_its_worker_has_no_more(store: JobStore) -> None:
+    """A job may move between being found and being locked: then it is as the filter says no more."""
+    other, holder = new_worker(), new_worker()
+    await store.beat(other, ())
+    held = await store.submit(new_job())
+    await claimed(store, holder)
+    assert isinstance(store, RuledStore)
+    for where, reached in (
+        (JobFilter(worker_id=other.id), ()),
+        (JobFilter(host="elsewhere"), ()),
+        (JobFilter(worker_id=holder.id, host=holder.host, model=held.request.model), (held.id,)),
+    ):
+        done = await store.in_transaction(partial(cancel_all, ids=[held.id], where=where))
+        assert done.job_ids == reached
 
 
 async def test_letters_are_counted_before_they_are_redriven(store: JobStore) -> None:
