@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakValueDictionary
 
 _MOST = 1_000
 
@@ -18,11 +19,15 @@ class Recent:
         self._keep_s = keep_s
         self._clock = clock
         self._made: dict[str, tuple[float, Any]] = {}
-        self._lock = asyncio.Lock()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def get(self, name: str, make: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of that name; whoever asks while it is made waits for it. What ``make`` raises is not kept."""
-        async with self._lock:
+        """The result of that name; whoever asks while it is made waits for it, and for no other.
+
+        What ``make`` raises is not kept.
+        """
+        lock = self._locks.setdefault(name, asyncio.Lock())  # it lives as long as anyone holds it or waits for it
+        async with lock:
             made_at, result = self._made.get(name, (float("-inf"), None))
             if self._clock() - made_at <= self._keep_s:
                 return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -116,6 +117,26 @@ def test_a_budget_is_a_problem_before_it_is_used_up(used: str, codes: list[str])
 def test_nothing_is_wrong_where_all_is_served() -> None:
     """A lane with jobs and a worker that takes them."""
     assert problems_of(Standing(figures=QUIET, lanes=[BUSY], workers=[WORKER])) == ()
+
+
+async def test_what_takes_long_to_make_holds_up_nothing_else() -> None:
+    """Whoever asks for the same waits, and it is made once; another name is answered meanwhile."""
+    recent, go, made = Recent(2.0), asyncio.Event(), []
+
+    async def slowly() -> str:
+        made.append("slow")
+        await go.wait()
+        return "slow"
+
+    async def at_once() -> str:
+        return "quick"
+
+    waiting = [asyncio.create_task(recent.get("a", slowly)) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(recent.get("b", at_once), 5) == "quick"
+    go.set()
+    assert await asyncio.gather(*waiting) == ["slow", "slow"]
+    assert made == ["slow"]
 
 
 async def test_what_was_just_made_is_not_made_again() -> None:
