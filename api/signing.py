@@ -56,7 +56,10 @@ def _kept_secret(home: Path) -> bytes:
     if len(secret) >= _LENGTH:
         return secret
     _log.warning(
-        "links and sessions are signed for this process alone", action="signing.no_secret", file=str(file), reason=reason
+        "links and sessions are signed for this process alone",
+        action="signing.no_secret",
+        file=str(file),
+        reason=reason,
     )
     return secrets.token_bytes(_LENGTH)
 

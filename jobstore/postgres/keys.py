@@ -35,7 +35,8 @@ _LIST = f"""
 SELECT {_COLUMNS} FROM api_key
 WHERE (%(after)s::uuid IS NULL OR id > %(after)s) AND (%(team)s::text IS NULL OR team = %(team)s)
   AND (%(customer)s::text IS NULL OR customer = %(customer)s) AND (NOT %(admins)s OR {_ADMINS})
-  AND (%(text)s::text IS NULL OR position(lower(%(text)s) IN lower(name)) > 0 OR position(lower(%(text)s) IN lower(hint)) > 0)
+  AND (%(text)s::text IS NULL
+       OR position(lower(%(text)s) IN lower(name)) > 0 OR position(lower(%(text)s) IN lower(hint)) > 0)
   AND (%(state)s::text IS NULL
        OR %(state)s = CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN {_OVER} THEN 'expired' ELSE 'in_force' END)
 ORDER BY id LIMIT %(limit)s

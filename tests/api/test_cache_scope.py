@@ -15,8 +15,8 @@ from api.resolve import resolve, with_seed
 from api.schemas import SubmitRequest
 from jobstore.ids import uuid7
 from jobstore.keys import ApiKey
-from jobstore.outputs import Outputs
 from jobstore.operating.jobs import JobFilter
+from jobstore.outputs import Outputs
 from tests.api.site import SETTINGS, Driver, Site, with_jobs
 from tests.contract.keying import make_key
 
