@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from jobstore.ids import uuid7
 from jobstore.keys import hash_secret
-from jobstore.quotas import Quota, QuotaKind
+from jobstore.quotas import OwnerKind, Quota, QuotaKind
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
 from tests.browser.looking import assert_accessible, assert_fits, shoot
@@ -102,7 +102,8 @@ def spend(site: Site) -> None:
     site.call(make_key(store, "last year's", models=("wide", "scenes"), expires_at=late))
     match = site.call(store.find_key(hash_secret(secret)))
     assert match is not None
-    for kind, owner, most in (("key", str(match.key.id), "0.011"), ("team", "ads", "10")):
+    budgets: tuple[tuple[OwnerKind, str, str], ...] = (("key", str(match.key.id), "0.011"), ("team", "ads", "10"))
+    for kind, owner, most in budgets:
         quota = Quota(
             id=uuid7(), owner_kind=kind, owner=owner, kind=QuotaKind.SPEND, most=Decimal(most), currency="USD",
             period="1M", zone="Europe/Berlin",
