@@ -10,7 +10,7 @@ from jobstore.sqlite import deliveries
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.keys import write_note
 from jobstore.webhooks.errors import WebhookDisabledError
-from jobstore.webhooks.model import Delivery, DeliveryFilter
+from jobstore.webhooks.model import Delivery, DeliveryFilter, DeliveryState
 from jobstore.webhooks.notes import one_redelivered_note, redelivered_note
 
 _ANEW = """
@@ -27,8 +27,9 @@ WHERE state <> 'pending' AND {_OPEN}
   AND (:all_keys OR key_id IS :key_id) AND (:state IS NULL OR state = :state) AND (:type IS NULL OR type = :type)
   AND (:job_id IS NULL OR job_id = :job_id) AND (:endpoint_id IS NULL OR endpoint_id = :endpoint_id)
 """
-_COUNT = f"SELECT count(*) AS count FROM ({_MATCHING} LIMIT :most)"
-_MANY = f"{_ANEW} WHERE seq IN ({_MATCHING} ORDER BY seq LIMIT :most)"
+_FAILED = "  AND state = 'failed'\n"
+_COUNT = "SELECT count(*) AS count FROM ({matching} LIMIT :most)"
+_MANY = f"{_ANEW} WHERE seq IN ({{matching}} ORDER BY seq LIMIT :most)"
 
 
 async def redeliver(database: Database, delivery_id: UUID, by: Actor | None) -> Delivery:
@@ -44,16 +45,21 @@ async def redeliver(database: Database, delivery_id: UUID, by: Actor | None) -> 
 
 async def count(database: Database, where: DeliveryFilter, most: int) -> int:
     """How many there are, up to ``most``."""
-    row = await database.one(_COUNT, _values(where, most))
+    row = await database.one(_asked(_COUNT, where), _values(where, most))
     return 0 if row is None else int(row["count"])
 
 
 async def redeliver_many(database: Database, where: DeliveryFilter, limit: int, by: Actor | None) -> int:
     """Let the oldest be due now."""
-    done = await database.execute(_MANY, _values(where, limit) | {"now": now()})
+    done = await database.execute(_asked(_MANY, where), _values(where, limit) | {"now": now()})
     if by is not None and done:
         await write_note(database, redelivered_note(by, where, done))
     return done
+
+
+def _asked(query: str, where: DeliveryFilter) -> str:
+    """The query with its filter; the failed ones are told in so many words, for the index that holds no others."""
+    return query.format(matching=_MATCHING + (_FAILED if where.state is DeliveryState.FAILED else ""))
 
 
 def _values(where: DeliveryFilter, most: int) -> dict[str, Any]:

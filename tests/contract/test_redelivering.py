@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -9,10 +10,13 @@ import pytest
 
 from jobstore.audit import AuditFilter
 from jobstore.ids import uuid7
+from jobstore.postgres import redelivering as postgres
+from jobstore.postgres.store import PostgresStore
 from jobstore.protocol import JobStore
+from jobstore.sqlite import redelivering as sqlite
 from jobstore.webhooks.errors import WebhookNotFoundError
 from jobstore.webhooks.model import DeliveryFilter, DeliveryState, EndpointChanges, EventType
-from tests.contract.hooking import DELIVERED, FAILED, LONG_S, add, take
+from tests.contract.hooking import DELIVERED, FAILED, LONG_S, add, crowded, take
 from tests.contract.keying import TESTER
 from tests.contract.making import new_job, new_worker, rendered
 
@@ -88,3 +92,26 @@ async def test_a_body_is_told_once_it_was_sent(store: JobStore) -> None:
     assert await store.delivery_body(sent.id) == '{"type":"webhook.test"}'
     with pytest.raises(WebhookNotFoundError):
         await store.delivery_body(uuid4())
+
+
+async def test_failed_ones_are_counted_along_their_own_index(store: JobStore) -> None:
+    """However many others there are."""
+    await crowded(store, uuid7(), 2_000, due=False)
+
+    async def planned_by_postgres(connection: Any) -> str:
+        await connection.execute("UPDATE webhook_delivery SET state = 'delivered'")
+        await connection.execute("ANALYZE webhook_delivery")
+        query = postgres._asked(postgres._COUNT, ALL_FAILED)
+        rows = await (await connection.execute("EXPLAIN " + query, postgres._values(ALL_FAILED, 1000))).fetchall()
+        return "\n".join(row["QUERY PLAN"] for row in rows)
+
+    async def planned_by_sqlite(database: Any) -> str:
+        query = sqlite._asked(sqlite._COUNT, ALL_FAILED)
+        async with database._open.execute("EXPLAIN QUERY PLAN " + query, sqlite._values(ALL_FAILED, 1000)) as cursor:
+            return "\n".join([row["detail"] async for row in cursor])
+
+    if isinstance(store, PostgresStore):
+        plan = await store.on_connection(planned_by_postgres)
+    else:
+        plan = await store.on_database(planned_by_sqlite)  # type: ignore[attr-defined]
+    assert "webhook_delivery_failed" in plan, plan

@@ -20,3 +20,6 @@ CREATE VIEW any_job AS SELECT * FROM job UNION ALL SELECT * FROM job_archive;
 -- What ended badly, newest first: few among the many.
 CREATE INDEX job_spoilt ON job (seq) WHERE state IN ('failed', 'dead', 'canceled');
 CREATE INDEX job_archive_spoilt ON job_archive (seq) WHERE state IN ('failed', 'dead', 'canceled');
+
+-- What can be sent anew at once, the oldest first: few among the many, too.
+CREATE INDEX webhook_delivery_failed ON webhook_delivery (seq) WHERE state = 'failed';

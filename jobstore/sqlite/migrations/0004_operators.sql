@@ -15,3 +15,6 @@ ALTER TABLE job ADD COLUMN batch_mates TEXT;
 
 -- What ended badly, newest first: few among the many.
 CREATE INDEX job_spoilt ON job (seq) WHERE state IN ('failed', 'dead', 'canceled');
+
+-- What can be sent anew at once, the oldest first: few among the many, too.
+CREATE INDEX webhook_delivery_failed ON webhook_delivery (seq) WHERE state = 'failed';
