@@ -16,7 +16,7 @@ from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.pulse import Pulse
 from api.services import Services
-from api.tail import Mail
+from api.tail import Mail, Seats
 from api.views import job_view, preview_view, progress_view
 from jobstore.job import Job, JobEvent, JobState
 from jobstore.live import Preview, Progress
@@ -57,9 +57,10 @@ async def watch_job(
     job = await find_job(request, job_id)
     if after and job.state.terminal and not await services.store.events(job.id, after):
         return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
-    if services.tail.full:
+    seats = services.tail.reserve(1)
+    if seats is None:
         raise too_many_streams()
-    stream = JobStream(services, job, after, lambda: may_stay(request, job))
+    stream = JobStream(services, job, after, lambda: may_stay(request, job), seats)
     return Stream(stream.frames(), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
@@ -77,9 +78,12 @@ class JobStream:
         job: Job,
         after: int,
         may_stay: Callable[[], Awaitable[bool]],
+        seats: Seats,
         frame: Callable[[str, object, int | None], bytes] | None = None,
     ) -> None:
         """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so.
+
+        It takes one of the ``seats``.
 
         ``frame`` puts an event's name, data and sequence number into bytes; as :func:`frame_of` does, else.
         """
@@ -87,6 +91,7 @@ class JobStream:
         self._job = job
         self._after = after
         self._may_stay = may_stay
+        self._seats = seats
         self._frame = frame or frame_of
         self._told = _NOTHING
         self._ended = False
@@ -96,7 +101,7 @@ class JobStream:
 
         No database connection is held between them.
         """
-        inbox = self._services.tail.subscribe(self._watched())
+        inbox = self._services.tail.subscribe(self._watched(), self._seats)
         try:
             yield f"retry: {RETRY_MS}\n".encode()  # without a blank line: part of the first event
             await self._services.tail.reading()

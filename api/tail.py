@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
@@ -17,6 +18,7 @@ _log = get_logger(__name__)
 
 _INBOX = 256
 _PAGE = 1000
+_SEATS_S = 5.0  # seats are held for streams that are about to begin; some never do, for their client has left
 _OVERLAP = 200  # sequence numbers of different jobs may become visible out of order
 
 
@@ -85,6 +87,14 @@ class Subscription:
         return mail
 
 
+class Seats:
+    """Room that is held for streams which are about to begin: each takes one."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.until = time.monotonic() + _SEATS_S
+
+
 class Tail:
     """Polls the store's events while somebody listens, and hands them to the subscriptions they concern."""
 
@@ -94,6 +104,7 @@ class Tail:
         self._max_streams = max_streams
         self._poll_s = poll_s
         self._subscriptions: set[Subscription] = set()
+        self._seats: set[Seats] = set()
         self._needed = asyncio.Event()
         self._reading = asyncio.Event()
         self._seen: set[int] = set()
@@ -107,14 +118,26 @@ class Tail:
     @property
     def full(self) -> bool:
         """True when no further stream is taken in."""
-        return not self.takes(1)
+        return not self._takes(1)
 
-    def takes(self, count: int) -> bool:
-        """True while there is room for so many further streams."""
-        return not self.closed and len(self._subscriptions) + count <= self._max_streams
+    def reserve(self, count: int) -> Seats | None:
+        """Hold room for so many further streams, which begin a moment after they were let in; None without room."""
+        if not self._takes(count):
+            return None
+        seats = Seats(count)
+        self._seats.add(seats)
+        return seats
 
-    def subscribe(self, job_ids: frozenset[UUID]) -> Subscription:
-        """Listen to these jobs until ``unsubscribe``."""
+    def _takes(self, count: int) -> bool:
+        now = time.monotonic()
+        self._seats = {seats for seats in self._seats if seats.left and seats.until > now}
+        held = sum(seats.left for seats in self._seats)
+        return not self.closed and len(self._subscriptions) + held + count <= self._max_streams
+
+    def subscribe(self, job_ids: frozenset[UUID], seats: Seats | None = None) -> Subscription:
+        """Listen to these jobs until ``unsubscribe``, on one of the ``seats`` that were held for it."""
+        if seats is not None and seats.left:
+            seats.left -= 1
         subscription = Subscription(job_ids)
         self._subscriptions.add(subscription)
         self._needed.set()

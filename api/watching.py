@@ -12,14 +12,13 @@ import msgspec
 from litestar import Request, get
 from litestar.params import QueryParameter
 from litestar.response import Stream
-from structlog.contextvars import unbind_contextvars
 
-from api.auth import READ, find_job, may_stay
+from api.auth import READ, may_stay, sees, viewer
 from api.events import STREAM_HEADERS, JobStream, frame_of, too_many_streams
 from api.openapi import ServicesDependency, answers
-from api.problems import ProblemError, invalid
+from api.problems import invalid
 from api.services import Services
-from jobstore.errors import JobNotFoundError
+from api.tail import Seats
 from jobstore.job import Job
 
 MAX_WATCHED = 50
@@ -47,9 +46,10 @@ async def watch_jobs(
     The stream ends with the last of its jobs.
     """
     jobs, gone = await _find(request, _ids_of(ids))
-    if not services.tail.takes(max(1, len(jobs))):
+    seats = services.tail.reserve(len(jobs))
+    if seats is None:
         raise too_many_streams()
-    streams = [_stream_of(services, request, job) for job in jobs]
+    streams = [_stream_of(services, request, job, seats) for job in jobs]
     return Stream(merged(streams, gone), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
@@ -79,10 +79,10 @@ async def _pump(stream: JobStream, frames: asyncio.Queue[bytes | None]) -> None:
     await frames.put(None)
 
 
-def _stream_of(services: Services, request: Request[Any, Any, Any], job: Job) -> JobStream:
+def _stream_of(services: Services, request: Request[Any, Any, Any], job: Job, seats: Seats) -> JobStream:
     name = str(job.id)
     return JobStream(
-        services, job, 0, lambda: may_stay(request, job), lambda event, data, _seq: _named(name, event, data)
+        services, job, 0, lambda: may_stay(request, job), seats, lambda event, data, _seq: _named(name, event, data)
     )
 
 
@@ -106,12 +106,8 @@ def _is_id(text: str) -> bool:
 
 async def _find(request: Request[Any, Any, Any], ids: Sequence[str]) -> tuple[list[Job], list[str]]:
     """The jobs that the request's key may see, and the ids of which there is none for it."""
-    jobs: list[Job] = []
-    gone: list[str] = []
-    for job_id in ids:
-        try:
-            jobs.append(await find_job(request, job_id))
-        except (JobNotFoundError, ProblemError):
-            gone.append(job_id)
-    unbind_contextvars("job_id")  # the log would name the last of them
-    return jobs, gone
+    services: Services = request.app.state.services
+    key = viewer(request)
+    found = await services.store.get_many([UUID(job_id) for job_id in ids])
+    seen = {str(job.id): job for job in found if sees(key, job.key_id)}
+    return [seen[job_id] for job_id in ids if job_id in seen], [job_id for job_id in ids if job_id not in seen]

@@ -208,6 +208,9 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
     async def get(self, job_id: UUID) -> Job:
         """The job. Raises JobNotFoundError."""
 
+    async def get_many(self, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
+        """Those jobs of these that there are, in any order, without their places in the queue."""
+
     async def cancel(self, job_id: UUID) -> Settled:
         """Cancel; asking again changes nothing, and a finished job stays as it is.
 

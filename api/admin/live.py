@@ -13,6 +13,7 @@ from api.admin.rendering import AnyRequest
 from api.openapi import ServicesDependency
 from api.problems import ProblemError
 from api.services import Services
+from api.tail import Seats
 
 EVERY_S = 1.0
 """The least time between two events of a kind."""
@@ -23,15 +24,16 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 @get("/live", media_type="text/event-stream")
 async def watch(request: AnyRequest, services: ServicesDependency) -> Stream:
     """`jobs` when something happened to jobs, `beat` for what changes with time; `over` ends it with the session."""
-    if services.tail.full:
+    seats = services.tail.reserve(1)
+    if seats is None:
         detail = "no further stream is taken at the moment"
         raise ProblemError(503, "too_many_streams", detail, headers={"Retry-After": "5"})
-    return Stream(_ticks(request, services), media_type="text/event-stream", headers=_HEADERS)
+    return Stream(_ticks(request, services, seats), media_type="text/event-stream", headers=_HEADERS)
 
 
-async def _ticks(request: AnyRequest, services: Services) -> AsyncIterator[bytes]:
+async def _ticks(request: AnyRequest, services: Services, seats: Seats) -> AsyncIterator[bytes]:
     """Frames until the session or the process ends. No event is due to a page that was loaded just now."""
-    inbox = services.tail.subscribe(frozenset())  # counted among the streams, and woken when they are closed
+    inbox = services.tail.subscribe(frozenset(), seats)  # counted among the streams, and woken when they are closed
     try:
         yield b"retry: 3000\nevent: hello\ndata: \n\n"
         known, beats = await _last_event(services), 0

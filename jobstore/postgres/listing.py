@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
 from jobstore.operating.jobs import Counted, JobFilter, JobPage
-from jobstore.postgres.columns import Connection, one
+from jobstore.postgres.columns import Connection, every, one
 from jobstore.postgres.finding import Search
 from jobstore.postgres.rows import pictures_of
 from jobstore.postgres.standing import standing
@@ -23,6 +24,13 @@ async def get(connection: Connection, job_id: UUID) -> Job:
     if row is None:
         raise JobNotFoundError(f"no job {job_id}")
     return await told(connection, row)
+
+
+async def get_many(connection: Connection, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
+    """The jobs of these ids, without their places."""
+    found = await every(connection, "SELECT * FROM any_job WHERE id = ANY(%(ids)s)", {"ids": list(job_ids)})
+    pictures = await pictures_of(connection, [row["id"] for row in found])
+    return tuple(to_job(row, pictures.get(row["id"], ())) for row in found)
 
 
 async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:

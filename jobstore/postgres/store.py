@@ -125,6 +125,9 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
     async def get(self, job_id: UUID) -> Job:
         return await self._on(lambda c: listing.get(c, job_id))
 
+    async def get_many(self, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
+        return await self._on(lambda c: listing.get_many(c, job_ids))
+
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._on(lambda c: reads.events(c, job_id, after))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import msgspec
@@ -60,6 +61,14 @@ async def told(rows: SqliteRows, row: Row) -> Job:
     """The job of a row, with its pictures and its place in the queue."""
     found = await rows.pictures_of([row["id"]])
     return to_job(row, found.get(row["id"], ()), await standing(rows.database, row))
+
+
+async def get_many(database: Database, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
+    """The jobs of these ids, without their places."""
+    rows = SqliteRows(database)
+    found = [row for job_id in job_ids if (row := await rows.read_job(job_id)) is not None]
+    pictures = await rows.pictures_of([row["id"] for row in found])
+    return tuple(to_job(row, pictures.get(row["id"], ())) for row in found)
 
 
 async def list_jobs(database: Database, where: JobFilter) -> JobPage:

@@ -91,6 +91,9 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteRep
     async def get(self, job_id: UUID) -> Job:
         return await self._read(lambda d: listing.get(SqliteRows(d), job_id))
 
+    async def get_many(self, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
+        return await self._read(lambda d: listing.get_many(d, job_ids))
+
     async def events(self, job_id: UUID, after: int = 0) -> tuple[JobEvent, ...]:
         return await self._read(lambda d: reads.events(d, job_id, after))
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from httpx_sse import EventSource, ServerSentEvent
 
+from jobstore.job import Job
 from jobstore.outputs import Outputs
 from tests.api.site import SETTINGS, Driver, Site, with_server
 from tests.api.test_events import until
@@ -95,3 +97,44 @@ def test_each_job_counts_as_a_stream(database: str, outputs: Outputs) -> None:
         assert (response.status_code, response.json()["error"]["code"]) == (503, "too_many_streams")
         with watching(http, *ids[:2]) as events:
             assert next(events).event == "state"
+
+
+def test_streams_that_are_about_to_begin_have_their_seats(database: str, outputs: Outputs) -> None:
+    """So requests at the same moment don't overshoot the bound; who never begins keeps none for long."""
+    with (
+        Site(database, outputs, with_server(SETTINGS, max_streams=2)).serve() as site,
+        httpx.Client(base_url=site.url, timeout=20) as http,
+    ):
+        job = submit(http)["id"]
+        tail = site.services.tail
+        seats = tail.reserve(2)
+        assert seats is not None
+        for path in ("/v1/jobs/events?ids=" + job, f"/v1/jobs/{job}/events", "/admin/live"):
+            assert http.get(path).status_code == 503
+        seats.until = time.monotonic() - 1
+        with watching(http, job) as events:
+            assert next(events).event == "state"
+            assert tail.listeners == 1
+            assert tail.reserve(2) is None
+            one = tail.reserve(1)
+            assert one is not None
+            assert tail.full
+            tail.unsubscribe(tail.subscribe(frozenset(), one))
+            assert not tail.full
+
+
+def test_many_jobs_are_looked_up_in_one_query(site: Site, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty of them would be fifty, each with its place in the queue counted."""
+    jobs = [submit(http, seed=seed)["id"] for seed in range(3)]
+    store = site.services.store
+    asked: list[int] = []
+    found = store.get_many
+
+    async def counted(ids: Sequence[UUID]) -> tuple[Job, ...]:
+        asked.append(len(ids))
+        return await found(ids)
+
+    monkeypatch.setattr(store, "get_many", counted)
+    with watching(http, *jobs) as events:
+        assert {told(next(events))[1] for _ in jobs} == {*jobs}
+    assert asked == [3]
