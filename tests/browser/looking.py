@@ -53,6 +53,15 @@ def assert_fits(page: Page) -> None:
     assert wide <= room, f"the page is {wide} pixels wide, the window {room}"
 
 
+def assert_tables_fit(page: Page) -> None:
+    """No table is cut off at its box's edge."""
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
+        ".map((box) => `${box.ariaLabel}: ${box.scrollWidth} in ${box.clientWidth}`)"
+    )
+    assert not cut, cut
+
+
 def shoot(page: Page, shots: Path, name: str) -> None:
     """Keep pictures of the whole page, in light and dark."""
     for scheme in ("light", "dark"):

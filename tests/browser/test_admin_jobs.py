@@ -13,7 +13,7 @@ from jobstore.ledger import Spent
 from jobstore.protocol import Lease
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
-from tests.browser.looking import assert_accessible, assert_fits, shoot
+from tests.browser.looking import assert_accessible, assert_fits, assert_tables_fit, shoot
 from tests.browser.test_admin_workers import start_worker
 
 PROMPTS = (
@@ -54,6 +54,7 @@ def test_jobs_are_found_by_what_is_typed_and_ticked(site: Site, page: Page, shot
     expect(rows).to_have_count(11)
     expect(rows.first).to_contain_text("it waits, 4")
     expect(page.locator("#jobs img")).to_have_count(3)
+    assert_tables_fit(page)
     assert_accessible(page)
     shoot(page, shots, "all")
     page.get_by_label("failed").check()

@@ -12,7 +12,7 @@ from jobstore.operating.workers import WorkerReport
 from jobstore.protocol import Worker
 from tests.api.site import Site
 from tests.api.test_jobs import submit
-from tests.browser.looking import assert_accessible, assert_fits, shoot
+from tests.browser.looking import assert_accessible, assert_fits, assert_tables_fit, shoot
 
 _REPORT = WorkerReport(
     version="1.0", slots=4, held=1, memory_used=30_000_000_000, memory_total=48_000_000_000,
@@ -41,6 +41,7 @@ def test_a_worker_is_drained_and_resumed(site: Site, page: Page, shots: Path) ->
     expect(row).to_contain_text("87 %")
     expect(page.get_by_role("row", name="gpu-2")).to_contain_text("silent")
     expect(page.get_by_text("been silent for longer than a lease")).to_be_visible()
+    assert_tables_fit(page)
     assert_accessible(page)
     shoot(page, shots, "list")
     page.get_by_role("button", name="Drain gpu-1").click()
