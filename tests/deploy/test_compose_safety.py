@@ -71,14 +71,14 @@ def test_ports_are_on_loopback(name: str) -> None:
     """What clients and people look at; databases have none, nor have workers."""
     ports = services()[name].get("ports", [])
     assert all(port.startswith("127.0.0.1:") for port in ports)
-    assert bool(ports) == (name in {"api", "prometheus", "grafana"})
+    assert bool(ports) == (name in {"api", "prometheus", "alertmanager", "grafana"})
 
 
 def test_the_network_of_the_databases_leads_nowhere() -> None:
     """Only what needs the way out has it."""
     assert read_yaml(REPOSITORY / "compose.yaml")["networks"]["data"] == {"internal": True}
     out = {name for name, service in services().items() if "edge" in service.get("networks", [])}
-    assert out == {"api", "worker-cpu", "worker-gpu", "prometheus", "grafana"}
+    assert out == {"api", "worker-cpu", "worker-gpu", "prometheus", "alertmanager", "grafana"}
 
 
 @pytest.mark.parametrize("name", SERVICES)

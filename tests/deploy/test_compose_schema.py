@@ -53,6 +53,19 @@ def test_docker_compose_reads_it(profile: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert f"worker-{profile}" in done.stdout.split()
     assert {"api", "postgres", "rabbitmq", "storage", "prometheus", "grafana"} < set(done.stdout.split())
+    assert "alertmanager" not in done.stdout.split()
+
+
+def test_alerts_are_a_profile_of_their_own() -> None:
+    """Beside the worker's, as .env names both; the file that it reads is wanted only then."""
+    done = compose(
+        *("--env-file", "/dev/null", "config", "--format", "json"),
+        environment={**NEEDED, "COMPOSE_PROFILES": "cpu,alerts"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    read = msgspec.json.decode(done.stdout)
+    assert {"alertmanager", "worker-cpu"} < read["services"].keys()
+    assert read["configs"]["alertmanager"]["file"] == str(REPOSITORY / "alertmanager.yml")
 
 
 def test_docker_compose_reads_the_other_files() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -48,6 +49,37 @@ def test_prometheus_finds_what_there_is() -> None:
     }
     assert found == {("api", 8080), ("worker", 9091)}
     assert {name for name, _ in found} <= names
+
+
+def test_prometheus_tells_the_alertmanager() -> None:
+    """The service of that name, which is started only by whoever has said where messages go."""
+    settings = read_yaml(REPOSITORY / "dashboards/prometheus/compose.yml")
+    ((found,),) = (one["dns_sd_configs"] for one in settings["alerting"]["alertmanagers"])
+    assert found["names"] == ["alertmanager"]
+    service = services()["alertmanager"]
+    assert service["profiles"] == ["alerts"]
+    assert [port.rpartition(":")[2] for port in service["ports"]] == [str(found["port"])]
+
+
+def test_the_example_for_the_alertmanager_fits_the_rules() -> None:
+    """It names alerts and severities that there are, and receivers of its own; links begin where docs/ is served."""
+    example = read_yaml(REPOSITORY / "deploy/compose/alertmanager.example.yml")
+    groups = read_yaml(REPOSITORY / "dashboards/prometheus/alerts.rules.yml")["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    named = {name for rule in example["inhibit_rules"] for name in values(rule["source_matchers"], "alertname")}
+    named |= {name for rule in example["inhibit_rules"] for name in values(rule["target_matchers"], "alertname")}
+    assert named <= {rule["alert"] for rule in rules}
+    severities = {one for route in example["route"]["routes"] for one in values(route["matchers"], "severity")}
+    assert severities < {rule["labels"]["severity"] for rule in rules}
+    assert {example["route"]["receiver"]} == {receiver["name"] for receiver in example["receivers"]}
+    ((receiver,),) = (one["slack_configs"] for one in example["receivers"])
+    assert re.search(r"https://\S+/\{\{ \.Annotations\.runbook_url \}\}", receiver["text"])
+
+
+def values(matchers: list[str], label: str) -> set[str]:
+    """What matchers name of a label."""
+    found = (re.fullmatch(r'(\w+)=~?"(.*)"', matcher) for matcher in matchers)
+    return {value for match in found if match and match[1] == label for value in match[2].split("|")}
 
 
 def test_grafana_is_provisioned() -> None:
