@@ -12,7 +12,7 @@ from api.admin.charts import chart
 from api.admin.rendering import AnyRequest, page
 from api.openapi import ServicesDependency
 from api.operating.overview import overview
-from api.operating.schemas import HourView
+from api.operating.schemas import HourView, OverviewView
 from api.problems import invalid
 from jobstore.quotas import zones
 
@@ -27,7 +27,21 @@ async def show(
     if zone not in zones():
         raise invalid("zone", "zone is a time zone like Europe/Berlin")
     view = await overview(services, zone)
-    return await page(request, "overview.html", title="Overview", view=view, hour=_hour(view.hour))
+    return await page(
+        request, "overview.html", title="Overview", view=view, hour=_hour(view.hour), waiting=_waiting(view)
+    )
+
+
+def _waiting(view: OverviewView) -> str:
+    """What those that wait are waiting for."""
+    held = [lane for lane in view.lanes if lane.queued]
+    if held and all(lane.paused for lane in held):
+        return "their lane is paused" if len(held) == 1 else "their lanes are paused"
+    if view.devices.alive == view.devices.draining:
+        return "until a worker serves"
+    if any(lane.paused for lane in held):
+        return "some in a paused lane"
+    return f"{view.scheduled:,} scheduled for later" if view.scheduled else "start as devices get free"
 
 
 def _hour(hour: HourView) -> dict[str, Any]:

@@ -11,8 +11,16 @@ from playwright.sync_api import Page, expect
 from jobstore.keys import Scope
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
-from tests.browser.looking import assert_accessible, assert_fits, shoot
+from tests.browser.looking import LIMIT_MS, assert_accessible, assert_fits, shoot
 from tests.contract.keying import TESTER, make_key
+
+DRAWN_AT_ONCE = """(limit) => new Promise((told) => {
+    setTimeout(() => told(false), limit);
+    document.addEventListener("htmx:afterSwap", ({target}) => {
+        if (target.id === "hour") told(Boolean(Chart.getChart(target.querySelector("canvas"))));
+    });
+})"""
+"""Whether the chart stands as soon as a refresh has put its canvas there."""
 
 
 def test_it_tells_how_everything_stands(site: Site, page: Page, shots: Path) -> None:
@@ -30,6 +38,7 @@ def test_it_tells_how_everything_stands(site: Site, page: Page, shots: Path) -> 
         expect(problem.get_by_role("link")).to_have_attribute("href", re.compile("^/admin/"))
         assert_accessible(page)
         shoot(page, shots, "overview")
+        assert page.evaluate(DRAWN_AT_ONCE, LIMIT_MS), "a refresh leaves the chart blank until it has settled"
         submit(http, prompt="a third", model="wide")
         expect(page.locator("#now")).to_contain_text(re.compile(r"Waiting\s+2"))
 

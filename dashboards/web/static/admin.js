@@ -32,19 +32,20 @@ function tellZone() {
 
 // The live stream: events become `live:NAME` on the body, which parts of pages have as their trigger.
 let stream = null;
+let ended = false; // the session, while a secret is on show
 const paused = () => stored("safelight-paused") === "yes";
 
 function connect() {
   stream?.close();
   stream = null;
   const address = document.body.dataset.live;
-  if (!address || paused() || document.hidden) return;
+  if (!address || ended || paused() || document.hidden) return;
   stream = new EventSource(address);
   for (const name of ["jobs", "beat"])
     stream.addEventListener(name, () => document.body.dispatchEvent(new CustomEvent(`live:${name}`)));
   stream.addEventListener("over", () => {
     stream.close();
-    if (document.getElementById("secret")) lost(true); // what is shown once must not go before it was copied
+    if (document.getElementById("secret")) endSession(); // what is shown once must not go before it was copied
     else location.reload();
   });
   stream.addEventListener("open", () => lost(false));
@@ -55,6 +56,14 @@ function lost(yes) {
   const button = document.querySelector("[data-pause]");
   button.toggleAttribute("data-lost", yes);
   button.querySelector("[data-pause-text]").textContent = paused() ? "Paused" : yes ? "Offline" : "Live";
+}
+
+function endSession() {
+  ended = true;
+  const button = document.querySelector("[data-pause]");
+  button.disabled = true;
+  button.querySelector(".dot").hidden = true;
+  button.querySelector("[data-pause-text]").textContent = "Sign in again";
 }
 
 function showPause() {
@@ -189,8 +198,9 @@ document.addEventListener("DOMContentLoaded", () => {
   document.addEventListener("htmx:beforeCleanupElement", (event) => {
     if (event.target.matches?.("canvas[data-chart]")) Chart.getChart(event.target)?.destroy();
   });
+  // At once: by the time that all has settled, the empty canvas would have been on show.
+  document.addEventListener("htmx:afterSwap", (event) => redraw(event.target));
   document.addEventListener("htmx:afterSettle", (event) => {
-    redraw(event.target);
     const dialog = event.target.closest?.("dialog[data-asked]"); // opens once what it asks is there
     if (dialog && !dialog.open) dialog.showModal();
   });
