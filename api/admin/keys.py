@@ -75,9 +75,11 @@ async def look(key_id: FromPath[str], request: AnyRequest, services: ServicesDep
     """One, with its budgets, what it spent this month, and what was done to it."""
     key = await found_key(services, key_id)
     story = await key_story(services, key)
+    admins = await services.store.list_keys(KeyFilter(admins=True, limit=2))
     return await page(
         request, "key.html", title=key.name, key=key, story=story, graces=GRACES, scopes=dict(SCOPES),
         jobs=urlencode({"key": str(key.id)}), log=urlencode({"target": str(key.id)}),
+        last_admin=[one.id for one in admins] == [key.id],
     )  # fmt: skip
 
 

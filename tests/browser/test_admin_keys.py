@@ -41,12 +41,16 @@ def make_the_first(site: Site, page: Page, shots: Path) -> None:
     expect(page.get_by_role("checkbox", name="admin:")).to_be_checked()
     page.get_by_role("button", name="Make it").click()
     secret = shown_secret(page)
-    expect(page.locator("[data-pause]")).to_contain_text("Offline")  # the session is over, and what is shown once stays
+    expect(page.locator("[data-pause]")).to_contain_text("Sign in again")  # and what is shown once stays
     assert shown_secret(page) == secret
     page.get_by_role("link", name="It is kept").click()
     page.get_by_label("API key").fill(secret)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="ops")).to_be_visible()
+    page.get_by_role("button", name="Revoke…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("This is the last admin key in force")
+    shoot(page, shots, "revoke-the-last")
+    page.get_by_role("button", name="Leave it").click()
 
 
 def test_a_key_is_made_used_rotated_and_revoked(site: Site, page: Page, shots: Path) -> None:
