@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,41 @@ def test_alerts_are_a_profile_of_their_own() -> None:
     read = msgspec.json.decode(done.stdout)
     assert {"alertmanager", "worker-cpu"} < read["services"].keys()
     assert read["configs"]["alertmanager"]["file"] == str(REPOSITORY / "alertmanager.yml")
+
+
+def test_the_main_machines_env_opens_its_servers(tmp_path: Path) -> None:
+    """The lines that docs/deploy.md adds to .env are enough: no command names the second file."""
+    page = (REPOSITORY / "docs/deploy.md").read_text()
+    lines = re.findall(r"^echo '(\w+=.*)' >> \.env", page, re.M)
+    assert [line.split("=")[0] for line in lines] == ["COMPOSE_FILE", "PRIVATE_ADDRESS"]
+    env = tmp_path / ".env"
+    env.write_text("\n".join(lines))
+    done = compose("--env-file", str(env), "config", "--format", "json", environment=NEEDED)
+    assert (done.returncode, done.stderr) == (0, "")
+    read = msgspec.json.decode(done.stdout)["services"]
+    opened = {(name, port["host_ip"], port["published"]) for name in read for port in read[name].get("ports", [])}
+    assert {
+        ("postgres", "10.0.0.1", "5432"),
+        ("rabbitmq", "10.0.0.1", "5672"),
+        ("storage", "10.0.0.1", "7070"),
+    } < opened
+
+
+@pytest.mark.parametrize(
+    ("variables", "address", "port"),
+    [({}, "127.0.0.1", None), ({"PRIVATE_ADDRESS": "10.0.0.2", "METRICS_PORT": "9092"}, "10.0.0.2", "9092")],
+)
+def test_a_worker_elsewhere_shows_its_metrics(variables: dict[str, str], address: str, port: str | None) -> None:
+    """On loopback, unless it is told of a private address; several on one machine don't want the same port."""
+    needed = {name: value for name, value in {**NEEDED, **ELSEWHERE}.items() if name != "PRIVATE_ADDRESS"}
+    done = compose(
+        *("--env-file", "/dev/null", "--project-directory", ".", "--file", "deploy/compose/worker.yaml"),
+        *("config", "--format", "json"),
+        environment={**needed, **variables},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (found,) = msgspec.json.decode(done.stdout)["services"]["worker"]["ports"]
+    assert (found["host_ip"], found["target"], found.get("published")) == (address, 9091, port)
 
 
 def test_docker_compose_reads_the_other_files() -> None:
