@@ -1,4 +1,4 @@
-"""The audit log, for admins."""
+"""The audit log, for admins and observers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, get
 from litestar.params import QueryParameter
 
-from api.auth import ADMIN
+from api.auth import OBSERVE
 from api.key_schemas import AuditList, AuditView, Moment
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
@@ -20,7 +20,7 @@ from jobstore.audit import AuditEntry, AuditFilter
 _PARAMETERS = ("action", "target", "actor", "after", "before", "limit", "cursor")
 
 
-@get("/audit", opt=ADMIN, summary="Read the audit log", responses=answers(400))
+@get("/audit", opt=OBSERVE, summary="Read the audit log", responses=answers(400))
 async def list_audit(
     request: Request[Any, Any, Any],
     services: ServicesDependency,

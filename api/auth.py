@@ -1,7 +1,8 @@
 """Who asks, and what they may see and do.
 
 Every route under /v1 names the scope that a key needs for it, by ``opt=READ`` and so on; one that names none is for
-admins. Where a request has the header that ``read_by`` names, it reads. ``json`` says that it takes a JSON body.
+admins. Where a request has the header that ``read_by`` names, it reads. ``json`` says that it takes a JSON body. With
+``overseen`` it only looks, and a key with the scope observe may look there too, at everybody's.
 """
 
 from __future__ import annotations
@@ -27,17 +28,20 @@ from jobstore.keys import ApiKey, Scope
 __all__ = [
     "ADMIN",
     "ANY_KEY",
+    "LOOK",
     "OBSERVE",
     "READ",
     "SUBMIT",
     "Connection",
     "actor",
+    "bound_to",
     "find_job",
     "may_stay",
     "needs_admin",
     "needs_key",
     "needs_model",
     "needs_observer",
+    "owns",
     "parse_job_id",
     "require_keys",
     "sees",
@@ -48,6 +52,8 @@ Connection = ASGIConnection[Any, Any, Any, Any]
 
 SUBMIT = {"scope": Scope.SUBMIT}
 READ = {"scope": Scope.READ}
+LOOK: dict[str, Any] = {"scope": Scope.READ, "overseen": True}
+"""For looks that change nothing: at its own for a key that may read, at everybody's for one that may observe."""
 OBSERVE = {"scope": Scope.OBSERVE}
 ADMIN = {"scope": Scope.ADMIN}
 ANY_KEY = {"scope": None}
@@ -71,7 +77,7 @@ async def needs_key(request: Connection) -> None:
     if wanted and not services.keys.is_own(secret):
         key = request.scope["state"]["key"] = await _authenticate(secret, services)
         scope = _scope_of(headers, handler)
-        if scope is not None:
+        if scope is not None and not _oversees(key, handler):
             _require(key, scope)
     check_query(request)
     if handler.opt.get("json"):
@@ -88,8 +94,11 @@ async def may_stay(connection: Connection, job: Job) -> bool:
     if services.keys.is_own(secret) or not await services.keys.wanted():
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
-    scope = _scope_of(connection.headers, connection.route_handler)
-    return key is not None and (scope is None or key.allows(scope)) and sees(key, job.key_id)
+    handler = connection.route_handler
+    if key is None or _oversees(key, handler):
+        return key is not None
+    scope = _scope_of(connection.headers, handler)
+    return (scope is None or key.allows(scope)) and owns(key, job.key_id)
 
 
 async def needs_admin(connection: Connection, _handler: BaseRouteHandler) -> None:
@@ -146,17 +155,34 @@ def viewer(connection: Connection) -> ApiKey | None:
     return key
 
 
-def sees(key: ApiKey | None, owner: UUID | None) -> bool:
-    """True where ``key`` may look at what belongs to ``owner``: its own, and an admin everybody's."""
+def bound_to(connection: Connection) -> ApiKey | None:
+    """The key whose own things alone the request may see; None where it may see everybody's.
+
+    Which is so where no key is needed, for admins, and for observers on the routes that only look.
+    """
+    key = viewer(connection)
+    return None if key is None or key.admin or _oversees(key, connection.route_handler) else key
+
+
+def sees(connection: Connection, owner: UUID | None) -> bool:
+    """True where the request may see what belongs to ``owner``."""
+    return owns(bound_to(connection), owner)
+
+
+def owns(key: ApiKey | None, owner: UUID | None) -> bool:
+    """True where ``key`` may do as it likes with what belongs to ``owner``: its own, and an admin everybody's."""
     return key is None or key.admin or owner == key.id
+
+
+def _oversees(key: ApiKey, handler: BaseRouteHandler) -> bool:
+    return bool(handler.opt.get("overseen")) and key.allows(Scope.OBSERVE)
 
 
 async def find_job(connection: Connection, job_id: str) -> Job:
     """The job, if the request's key may see it. Missing and foreign ones are the same 404."""
     services: Services = connection.app.state.services
     job = await services.store.get(parse_job_id(job_id))
-    key = viewer(connection)
-    if not sees(key, job.key_id):
+    if not sees(connection, job.key_id):
         raise not_found()
     bind_contextvars(job_id=str(job.id))
     return job

@@ -13,7 +13,7 @@ import msgspec
 from litestar import Request
 from litestar.datastructures import MultiDict
 
-from api.auth import sees, viewer
+from api.auth import bound_to, owns
 from api.problems import ProblemError, invalid
 from api.wording import unknown
 from jobstore.job import CacheOutcome
@@ -29,13 +29,13 @@ _MOST_DIMENSIONS = 16
 
 
 def query_of(request: Request[Any, Any, Any]) -> ReportQuery:
-    """The query that a request's parameters name; a key that is no admin's asks for its own. Raises ProblemError."""
-    return query_from(request.query_params, viewer(request))
+    """The query that a request's parameters name, of what its key may see. Raises ProblemError."""
+    return query_from(request.query_params, bound_to(request))
 
 
 def query_from(given: MultiDict[str], key: ApiKey | None) -> ReportQuery:
-    """The query that parameters name: this month until today where they don't; of its own jobs, where ``key`` is one
-    that is no admin's. Raises ProblemError."""
+    """The query that parameters name: this month until today where they don't; of the jobs of ``key`` alone, where
+    one is given. Raises ProblemError."""
     dimensions = {}
     for name in given:
         if found := _DIMENSION.fullmatch(name):
@@ -75,15 +75,20 @@ def _groups(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _key(key: ApiKey | None, text: str | None) -> UUID | None:
-    own = None if key is None or key.admin else key.id
+    own = None if key is None else key.id
     if text is None:
         return own
     try:
         wanted = UUID(text)
     except ValueError:
         raise invalid("key", "key must be a key's id, a UUID") from None
-    if not sees(key, wanted):
-        raise ProblemError(403, "forbidden", "only an admin key may ask what another key's jobs cost", field="key")
+    if not owns(key, wanted):
+        raise ProblemError(
+            403,
+            "forbidden",
+            "a key with the scope observe or admin may ask what another key's jobs cost",
+            field="key",
+        )
     return wanted
 
 

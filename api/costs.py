@@ -8,7 +8,7 @@ import msgspec
 from litestar import Request, Response, get
 from litestar.params import QueryParameter
 
-from api.auth import READ
+from api.auth import LOOK
 from api.cost_query import query_of
 from api.cost_schemas import CostList, CostView, LatencyList, LatencyView
 from api.cost_sheets import costs_csv, latency_csv
@@ -34,12 +34,14 @@ To = Annotated[str | None, QueryParameter(description="The last day, which count
 Zone = Annotated[str | None, QueryParameter(description="Whose days: a time zone like `Europe/Berlin`; UTC.")]
 Limit = Annotated[str | None, QueryParameter(description="Rows at most, 1 to 5000; the rest is summed up. 1000.")]
 Format = Annotated[str | None, QueryParameter(name="format", description="`json` or `csv`; else `Accept` decides.")]
-Key = Annotated[str | None, QueryParameter(description="Only the key of this id. Of others only admins may ask.")]
+Key = Annotated[
+    str | None, QueryParameter(description="Only the key of this id; another's is for admins and observers.")
+]
 Only = Annotated[str | None, QueryParameter(description="Only this. `dim.NAME=VALUE` names a dimension's value.")]
 Cache = Annotated[str | None, QueryParameter(description="Only `miss`, `hit` or `joined`.")]
 
 
-@get("/costs", opt=READ, summary="Report costs", responses=answers(400))
+@get("/costs", opt=LOOK, summary="Report costs", responses=answers(400))
 async def read_costs(
     request: AnyRequest,
     services: ServicesDependency,
@@ -57,14 +59,14 @@ async def read_costs(
     device: Only = None,  # noqa: ARG001
     cache: Cache = None,  # noqa: ARG001
 ) -> Response[CostList | str]:
-    """Sums over the ledger, exact to the last decimal: all for admins, for other keys their own jobs'."""
+    """Sums over the ledger, exact to the last decimal: all for admins and observers, for other keys their own jobs'."""
     query = query_of(request)
     as_csv = wants_csv(request)
     report = await services.store.costs(query)
     return csv_response("costs", query, costs_csv(query.by, report)) if as_csv else Response(cost_list(query, report))
 
 
-@get("/latency", opt=READ, summary="Report completion times", responses=answers(400))
+@get("/latency", opt=LOOK, summary="Report completion times", responses=answers(400))
 async def read_latency(
     request: AnyRequest,
     services: ServicesDependency,

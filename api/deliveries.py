@@ -8,7 +8,7 @@ from uuid import UUID
 from litestar import Request, get, post
 from litestar.params import PathParameter, QueryParameter
 
-from api.auth import READ, SUBMIT, sees, viewer
+from api.auth import LOOK, SUBMIT, bound_to, sees
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
 from api.services import Services
@@ -29,7 +29,7 @@ _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _PARAMETERS = ("state", "type", "job_id", "webhook_id", "limit", "cursor")
 
 
-@get("/webhooks/deliveries", opt=READ, summary="List deliveries of webhooks", responses=answers(400))
+@get("/webhooks/deliveries", opt=LOOK, summary="List deliveries of webhooks", responses=answers(400))
 async def list_deliveries(
     request: AnyRequest,
     services: ServicesDependency,
@@ -46,14 +46,14 @@ async def list_deliveries(
         str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
     ] = None,
 ) -> DeliveryList:
-    """Newest first: those about the jobs of the key that asks, all of them for an admin key."""
+    """Newest first: those about the jobs of the key that asks, all of them for an admin's or an observer's."""
     for name in request.query_params:
         if name not in _PARAMETERS:
             raise invalid(name[:100], unknown(name, _PARAMETERS, "query parameter"))
-    key = viewer(request)
+    bound = bound_to(request)
     where = DeliveryFilter(
-        key_id=key.id if key else None,
-        all_keys=key is None or key.admin,
+        key_id=bound.id if bound else None,
+        all_keys=bound is None,
         state=in_state,
         type=of_type,
         job_id=UUID(job_id) if job_id else None,
@@ -97,7 +97,7 @@ async def redeliver_named(services: Services, found: Delivery, by: Actor | None 
 async def find_delivery(request: AnyRequest, services: Services, delivery_id: str) -> Delivery:
     """The delivery, if the request's key may see it. Missing and foreign ones are the same 404."""
     delivery = await any_delivery(services, delivery_id)
-    if not sees(viewer(request), delivery.key_id):
+    if not sees(request, delivery.key_id):
         raise _missing()
     return delivery
 

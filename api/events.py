@@ -10,11 +10,12 @@ from litestar import Request, Response, get
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from api.auth import READ, find_job, may_stay
+from api.auth import LOOK, find_job, may_stay, owns, viewer
 from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.pulse import Pulse
+from api.schemas import JobView
 from api.services import Services
 from api.tail import Mail, Seats
 from api.views import job_view, preview_view, progress_view
@@ -33,7 +34,7 @@ _BUSY = {"Retry-After": "5"}
 
 @get(
     "/jobs/{job_id:str}/events",
-    opt=READ,
+    opt=LOOK,
     summary="Watch a job",
     media_type="text/event-stream",
     responses=answers(400, 404) | nothing_more(),
@@ -60,7 +61,8 @@ async def watch_job(
     seats = services.tail.reserve(1)
     if seats is None:
         raise too_many_streams()
-    stream = JobStream(services, job, after, lambda: may_stay(request, job), seats)
+    own = owns(viewer(request), job.key_id)
+    stream = JobStream(services, job, after, lambda: may_stay(request, job), seats, with_path=own)
     return Stream(stream.frames(), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
@@ -80,12 +82,15 @@ class JobStream:
         may_stay: Callable[[], Awaitable[bool]],
         seats: Seats,
         frame: Callable[[str, object, int | None], bytes] | None = None,
+        *,
+        with_path: bool,
     ) -> None:
         """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so.
 
         It takes one of the ``seats``.
 
         ``frame`` puts an event's name, data and sequence number into bytes; as :func:`frame_of` does, else.
+        ``with_path`` tells the whole address of the job's webhook.
         """
         self._services = services
         self._job = job
@@ -93,6 +98,7 @@ class JobStream:
         self._may_stay = may_stay
         self._seats = seats
         self._frame = frame or frame_of
+        self._with_path = with_path
         self._told = _NOTHING
         self._ended = False
 
@@ -153,15 +159,18 @@ class JobStream:
 
     def _durable(self, events: tuple[JobEvent, ...]) -> Iterator[bytes]:
         if not events and self._ended:
-            yield self._frame("done", job_view(self._job, self._services), None)
+            yield self._frame("done", self._view(), None)
         for event in events:
             self._after = event.seq
             if event.data.get("state") != JobState.RUNNING:
                 self._told = self._told[0], -1.0
             if event is events[-1] and self._ended:
-                yield self._frame("done", job_view(self._job, self._services), event.seq)
+                yield self._frame("done", self._view(), event.seq)
             else:  # the end of an attempt that was redriven is a change of state like others
                 yield self._frame("state", {**event.data, "at": event.at}, event.seq)
+
+    def _view(self) -> JobView:
+        return job_view(self._job, self._services, with_path=self._with_path)
 
     def _latest(self) -> Iterator[bytes]:
         known = None if self._ended else self._services.live.of(self._job)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from litestar import Request, Response, get
 from litestar.params import PathParameter
 
-from api.auth import READ, find_job
+from api.auth import LOOK, find_job
 from api.openapi import JobId, ServicesDependency, answers, picture_answers
 from api.problems import ProblemError
 from api.services import Services
@@ -25,7 +25,7 @@ Index = Annotated[str, PathParameter(description="Which picture, from 0.", patte
 
 @get(
     "/jobs/{job_id:str}/images/{index:str}",
-    opt=READ,
+    opt=LOOK,
     summary="Fetch a picture",
     media_type="image/png",
     responses=answers(404, 409) | picture_answers(),

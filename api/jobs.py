@@ -7,7 +7,7 @@ from typing import Any
 from litestar import Request, Response, get, post
 from litestar.params import JSONBody
 
-from api.auth import READ, SUBMIT, find_job, needs_model, viewer
+from api.auth import LOOK, READ, SUBMIT, find_job, needs_model, owns, viewer
 from api.decoding import SubmitBody
 from api.dimensions import gather_dimensions
 from api.idempotency import REPLAYED, IdempotencyKey, replay_of
@@ -60,10 +60,11 @@ async def submit_job(
     )
 
 
-@get("/jobs/{job_id:str}", opt=READ, summary="Read a job", responses=answers(404))
+@get("/jobs/{job_id:str}", opt=LOOK, summary="Read a job", responses=answers(404))
 async def read_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """The job as it stands, with live progress while it runs."""
-    return job_view(await find_job(request, job_id), services)
+    job = await find_job(request, job_id)
+    return job_view(job, services, with_path=owns(viewer(request), job.key_id))
 
 
 @post("/jobs/{job_id:str}/cancel", status_code=200, opt=SUBMIT, summary="Cancel a job", responses=answers(404))

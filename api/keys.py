@@ -1,4 +1,4 @@
-"""API keys: making, listing, changing, rotating and revoking them. For admins."""
+"""API keys: making, changing, rotating and revoking them, for admins; looking at them, for observers too."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, get, patch, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
-from api.auth import ADMIN, actor
+from api.auth import ADMIN, OBSERVE, actor
 from api.decoding import KeyBody, KeyPatchBody, RotateBody
 from api.key_changes import changed_key, found_key, key_view, made_key, revoked_key, rotated_key
 from api.key_schemas import KeyList, KeyMade, KeyPatch, KeyRequest, KeyView, RotateRequest
@@ -30,7 +30,7 @@ _OWNER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _SECRET = {"Cache-Control": "no-store"}
 
 
-@get("/keys", opt=ADMIN, summary="List API keys", responses=answers(400))
+@get("/keys", opt=OBSERVE, summary="List API keys", responses=answers(400))
 async def list_keys(
     request: AnyRequest,
     services: ServicesDependency,
@@ -95,7 +95,7 @@ async def create_key(
     return Response(made, status_code=201, headers={**_SECRET, "Location": f"/v1/keys/{made.id}"})
 
 
-@get("/keys/{key_id:str}", opt=ADMIN, summary="Read an API key", responses=answers(404))
+@get("/keys/{key_id:str}", opt=OBSERVE, summary="Read an API key", responses=answers(404))
 async def read_key(key_id: KeyPath, services: ServicesDependency) -> KeyView:
     """What the key may do, and until when."""
     return await found_key(services, key_id)

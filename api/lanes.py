@@ -1,4 +1,4 @@
-"""Lanes: how they stand, and pausing them. For admins: they are everybody's."""
+"""Lanes: how they stand, for observers, and pausing them, for admins: they are everybody's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from litestar import Request, get, post
 from litestar.params import JSONBody, PathParameter
 
-from api.auth import ADMIN, actor
+from api.auth import ADMIN, OBSERVE, actor
 from api.decoding import PauseBody
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
@@ -22,7 +22,7 @@ AnyRequest = Request[Any, Any, Any]
 LanePath = Annotated[str, PathParameter(description="The lane's name.")]
 
 
-@get("/lanes", opt=ADMIN, summary="List lanes", responses=answers())
+@get("/lanes", opt=OBSERVE, summary="List lanes", responses=answers())
 async def list_lanes(services: ServicesDependency) -> LaneList:
     """All lanes with what waits and runs in them, whether they are paused, and how long they need for their queue."""
     return LaneList(data=tuple(lane_view(lane) for lane in (await all_lanes(services)).values()))

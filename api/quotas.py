@@ -8,7 +8,7 @@ from uuid import UUID
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
-from api.auth import ADMIN, READ, actor, viewer
+from api.auth import ADMIN, LOOK, actor, bound_to, viewer
 from api.decoding import QuotaBody, QuotaPatchBody
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
@@ -29,7 +29,7 @@ _LIST_PARAMETERS = (*_OWNER_KINDS, "limit", "cursor")
 _NAME = f"^{OWNER_PATTERN}$"
 
 
-@get("/quotas", opt=READ, summary="List quotas", responses=answers(400))
+@get("/quotas", opt=LOOK, summary="List quotas", responses=answers(400))
 async def list_quotas(
     request: AnyRequest,
     services: ServicesDependency,
@@ -43,14 +43,14 @@ async def list_quotas(
         str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
     ] = None,
 ) -> QuotaList:
-    """Quotas as they stand, oldest first: all for admins; for others their key's, their team's and their customer's."""
+    """Quotas as they stand, oldest first: all for admins and observers; for others those that bind them."""
     for name in request.query_params:
         if name not in _LIST_PARAMETERS:
             raise invalid(name[:100], unknown(name, _LIST_PARAMETERS, "query parameter"))
     named = zip(_OWNER_KINDS, (key, team, customer), strict=True)
     asked: list[Owner] = [(kind, name.lower() if kind == "key" else name) for kind, name in named if name is not None]
     after = quota_cursor(cursor)
-    found = [view for owner, view in await _seen(services, viewer(request)) if not asked or owner in asked]
+    found = [view for owner, view in await _seen(services, bound_to(request)) if not asked or owner in asked]
     page = sorted((view for view in found if after is None or view.id > after), key=lambda view: view.id)
     more = str(page[limit - 1].id) if len(page) > limit else None
     return QuotaList(data=tuple(page[:limit]), next_cursor=more)
@@ -76,11 +76,11 @@ async def create_quota(
     return Response(view, status_code=201, headers={"Location": f"/v1/quotas/{view.id}"})
 
 
-@get("/quotas/{quota_id:str}", opt=READ, summary="Read a quota", responses=answers(404))
+@get("/quotas/{quota_id:str}", opt=LOOK, summary="Read a quota", responses=answers(404))
 async def read_quota(quota_id: QuotaPath, request: AnyRequest, services: ServicesDependency) -> QuotaView:
     """The quota as it stands. One that the key may not see is the same 404 as one that isn't there."""
     wanted = parsed_quota_id(quota_id)
-    for _, view in await _seen(services, viewer(request)):
+    for _, view in await _seen(services, bound_to(request)):
         if view.id == wanted:
             return view
     raise no_quota()
@@ -114,8 +114,8 @@ async def delete_quota(quota_id: QuotaPath, request: AnyRequest, services: Servi
 
 
 async def _seen(services: Services, key: ApiKey | None) -> list[tuple[Owner, QuotaView]]:
-    """The quotas that the key may see, each with its owner."""
-    owners = None if key is None or key.admin else owners_of(key.id, key.team, key.customer)
+    """The quotas that a request bound to ``key`` may see, each with its owner."""
+    owners = None if key is None else owners_of(key.id, key.team, key.customer)
     found = await services.store.quotas(owners)
     return [((status.quota.owner_kind, status.quota.owner), quota_view(status, to=key)) for status in found]
 

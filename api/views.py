@@ -29,8 +29,8 @@ from jobstore.protocol import Lane
 from safelight.config import ModelSettings, Settings
 
 
-def job_view(job: Job, services: Services) -> JobView:
-    """The job as clients see it."""
+def job_view(job: Job, services: Services, *, with_path: bool = True) -> JobView:
+    """The job as clients see it; without ``with_path`` its webhook's address is no more than the host."""
     return JobView(
         id=job.id,
         state=job.state,
@@ -47,7 +47,7 @@ def job_view(job: Job, services: Services) -> JobView:
         warnings=job.warnings,
         dimensions=job.dimensions,
         cancel_requested=job.cancel_requested,
-        webhook=webhook_view(job),
+        webhook=webhook_view(job, with_path=with_path),
         created_at=job.created_at,
         started_at=job.started_at,
         finished_at=job.finished_at,

@@ -13,7 +13,7 @@ from litestar import Request, get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from api.auth import READ, may_stay, sees, viewer
+from api.auth import LOOK, may_stay, owns, sees, viewer
 from api.events import STREAM_HEADERS, JobStream, frame_of, too_many_streams
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
@@ -27,7 +27,7 @@ _ROOM = 64  # frames that wait for a slow reader; behind them each job's own inb
 
 @get(
     "/jobs/events",
-    opt=READ,
+    opt=LOOK,
     summary="Watch many jobs",
     media_type="text/event-stream",
     responses=answers(400),
@@ -82,7 +82,13 @@ async def _pump(stream: JobStream, frames: asyncio.Queue[bytes | None]) -> None:
 def _stream_of(services: Services, request: Request[Any, Any, Any], job: Job, seats: Seats) -> JobStream:
     name = str(job.id)
     return JobStream(
-        services, job, 0, lambda: may_stay(request, job), seats, lambda event, data, _seq: _named(name, event, data)
+        services,
+        job,
+        0,
+        lambda: may_stay(request, job),
+        seats,
+        lambda event, data, _seq: _named(name, event, data),
+        with_path=owns(viewer(request), job.key_id),
     )
 
 
@@ -107,7 +113,6 @@ def _is_id(text: str) -> bool:
 async def _find(request: Request[Any, Any, Any], ids: Sequence[str]) -> tuple[list[Job], list[str]]:
     """The jobs that the request's key may see, and the ids of which there is none for it."""
     services: Services = request.app.state.services
-    key = viewer(request)
     found = await services.store.get_many([UUID(job_id) for job_id in ids])
-    seen = {str(job.id): job for job in found if sees(key, job.key_id)}
+    seen = {str(job.id): job for job in found if sees(request, job.key_id)}
     return [seen[job_id] for job_id in ids if job_id in seen], [job_id for job_id in ids if job_id not in seen]

@@ -1,4 +1,4 @@
-"""Endpoints: addresses that are told of all jobs of a key. A key sees its own, an admin's all."""
+"""Endpoints: addresses that are told of all jobs of a key. A key sees its own, an admin's and an observer's all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import JSONBody, PathParameter
 
-from api.auth import READ, SUBMIT, actor, sees, viewer
+from api.auth import LOOK, SUBMIT, actor, bound_to, owns, sees, viewer
 from api.decoding import EndpointBody, EndpointPatchBody
 from api.hooks import checked_url
 from api.openapi import ServicesDependency, answers
@@ -36,12 +36,15 @@ WebhookPath = Annotated[str, PathParameter(description="The endpoint's id, a UUI
 _SECRET = {"Cache-Control": "no-store"}
 
 
-@get("/webhooks", opt=READ, summary="List webhook endpoints", responses=answers())
+@get("/webhooks", opt=LOOK, summary="List webhook endpoints", responses=answers())
 async def list_webhooks(request: AnyRequest, services: ServicesDependency) -> EndpointList:
-    """Oldest first: those of the key that asks, all of them for an admin key. Their secrets are not told."""
-    key = viewer(request)
-    found = await services.store.endpoints(key.id if key else None, all_keys=key is None or key.admin)
-    return EndpointList(data=tuple(endpoint_view(endpoint) for endpoint in found))
+    """Oldest first: those of the key that asks, all of them for admins and observers. Their secrets are not told.
+
+    Who only observes sees no more than the host of others' addresses.
+    """
+    bound = bound_to(request)
+    found = await services.store.endpoints(bound.id if bound else None, all_keys=bound is None)
+    return EndpointList(data=tuple(_shown(request, endpoint) for endpoint in found))
 
 
 @post(
@@ -83,10 +86,10 @@ async def make_endpoint(services: Services, data: EndpointRequest, key_id: UUID 
     return _made(endpoint, secret)
 
 
-@get("/webhooks/{webhook_id:str}", opt=READ, summary="Read a webhook endpoint", responses=answers(404))
+@get("/webhooks/{webhook_id:str}", opt=LOOK, summary="Read a webhook endpoint", responses=answers(404))
 async def read_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> EndpointView:
     """How it stands."""
-    return endpoint_view(await find_endpoint(request, services, webhook_id))
+    return _shown(request, await find_endpoint(request, services, webhook_id))
 
 
 @patch(
@@ -168,7 +171,7 @@ async def send_test(services: Services, endpoint: Endpoint, by: Actor | None = N
 async def find_endpoint(request: AnyRequest, services: Services, webhook_id: str) -> Endpoint:
     """The endpoint, if the request's key may see it. Missing and foreign ones are the same 404."""
     endpoint = await any_endpoint(services, webhook_id)
-    if not sees(viewer(request), endpoint.key_id):
+    if not sees(request, endpoint.key_id):
         raise _missing()
     return endpoint
 
@@ -179,6 +182,10 @@ async def any_endpoint(services: Services, webhook_id: str) -> Endpoint:
         return await services.store.endpoint(UUID(webhook_id))
     except (ValueError, WebhookNotFoundError):
         raise _missing() from None
+
+
+def _shown(request: AnyRequest, endpoint: Endpoint) -> EndpointView:
+    return endpoint_view(endpoint, with_path=owns(viewer(request), endpoint.key_id))
 
 
 def _missing() -> ProblemError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from litestar import Response, get, post
@@ -20,6 +19,7 @@ from api.openapi import ServicesDependency
 from api.problems import invalid
 from api.services import Services
 from api.webhook_schemas import EndpointPatch, EndpointRequest
+from api.webhook_views import shown_address
 from api.webhooks import any_endpoint, change_named, make_endpoint, rotate_named, send_test
 from jobstore.errors import KeyNotFoundError
 from jobstore.keys import KeyFilter
@@ -148,15 +148,6 @@ def address_for(request: AnyRequest, url: str) -> str:
     """A URL as whoever asks may see it."""
     operator = current(request)
     return shown_address(url, with_path=operator is not None and operator.may_change)
-
-
-def shown_address(url: str, *, with_path: bool) -> str:
-    """A URL without what may be secret in it: receivers put tokens into the query, and some into the path."""
-    parts = urlsplit(url)
-    place = parts.scheme, parts.netloc.rpartition("@")[2]
-    if with_path:
-        return urlunsplit((*place, parts.path, "…" if parts.query else "", ""))
-    return urlunsplit((*place, "/…" if parts.path.strip("/") or parts.query else parts.path, "", ""))
 
 
 async def _events(request: AnyRequest) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ from typing import Any
 
 from litestar import Request, get
 
-from api.auth import READ, find_job, viewer
+from api.auth import LOOK, find_job, viewer
 from api.openapi import JobId, ServicesDependency, answers
 from api.operating.schemas import AttemptList
 from api.operating.views import attempt_view
 from jobstore.keys import Scope
 
 
-@get("/jobs/{job_id:str}/attempts", opt=READ, summary="List a job's attempts", responses=answers(404))
+@get("/jobs/{job_id:str}/attempts", opt=LOOK, summary="List a job's attempts", responses=answers(404))
 async def list_attempts(job_id: JobId, request: Request[Any, Any, Any], services: ServicesDependency) -> AttemptList:
     """Each try to render the job: where, how long, what came of it, what it cost, and how full its batches were.
 

@@ -42,13 +42,17 @@ def job_filter(
     lane: Annotated[
         str | None, QueryParameter(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Only jobs of this lane.")
     ] = None,
-    key: Annotated[UUID | None, QueryParameter(description="Only jobs of this API key; for admins.")] = None,
+    key: Annotated[
+        UUID | None, QueryParameter(description="Only jobs of this API key; for admins and observers.")
+    ] = None,
     worker: Annotated[
-        UUID | None, QueryParameter(description="Only jobs that this worker has or had; for admins.")
+        UUID | None, QueryParameter(description="Only jobs that this worker has or had; for admins and observers.")
     ] = None,
     host: Annotated[
         str | None,
-        QueryParameter(min_length=1, max_length=255, description="The same by the worker's host; for admins."),
+        QueryParameter(
+            min_length=1, max_length=255, description="The same by the worker's host; for admins and observers."
+        ),
     ] = None,
     dimension: Annotated[
         list[str] | None,
@@ -88,13 +92,13 @@ FilterDependency = NamedDependency[SkipValidation[JobFilter]]
 
 
 def visible(where: JobFilter, key: ApiKey | None, services: Services) -> JobFilter:
-    """The filter as this key may ask it: its own jobs alone, unless it is an admin's; aliases of models resolved."""
+    """The filter as a request bound to ``key`` may ask it: for its own jobs alone; aliases of models resolved."""
     where = msgspec.structs.replace(where, model=own_name(where.model, services))
-    if key is None or key.admin:
+    if key is None:
         return where
     for name, value in (("key", where.key_id), ("worker", where.worker_id), ("host", where.host)):
         if value is not None and value != key.id:
-            raise invalid(name, f"{name} is for admin keys: this key sees its own jobs, and no workers")
+            raise invalid(name, f"{name} is for keys with the scope observe or admin: this one sees its own jobs alone")
     return msgspec.structs.replace(where, key_id=key.id)
 
 

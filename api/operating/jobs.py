@@ -9,7 +9,7 @@ from litestar import Request, get, post
 from litestar.di import Provide
 from litestar.params import JSONBody, QueryParameter
 
-from api.auth import ADMIN, READ, SUBMIT, actor, viewer
+from api.auth import ADMIN, LOOK, SUBMIT, actor, bound_to, owns, viewer
 from api.decoding import CancelBody, RedriveBody
 from api.openapi import ServicesDependency, answers
 from api.operating.filters import FILTERS, FilterDependency, job_filter, own_name, visible
@@ -28,7 +28,7 @@ AnyRequest = Request[Any, Any, Any]
 _WHERE = {"where": Provide(job_filter, sync_to_thread=False)}
 
 
-@get("/jobs", opt=READ, dependencies=_WHERE, summary="List jobs", responses=answers(400))
+@get("/jobs", opt=LOOK, dependencies=_WHERE, summary="List jobs", responses=answers(400))
 async def list_jobs(
     request: AnyRequest,
     services: ServicesDependency,
@@ -38,26 +38,27 @@ async def list_jobs(
         str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
     ] = None,
 ) -> JobList:
-    """Jobs newest first: those of the key that asks, all of them for an admin key.
+    """Jobs newest first: those of the key that asks, all of them for an admin's or an observer's.
 
     A search looks at 20,000 jobs at most: where it stopped before the page was full, `stopped_early` is true, and
     `next_cursor` goes on from there.
     """
     only_known(request, (*FILTERS, "limit", "cursor"))
-    where = visible(where, viewer(request), services)
+    where = visible(where, bound_to(request), services)
     try:
         page = await services.store.list_jobs(msgspec.structs.replace(where, limit=limit, cursor=cursor))
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
-    views = tuple(job_view(job, services) for job in page.jobs)
+    key = viewer(request)
+    views = tuple(job_view(job, services, with_path=owns(key, job.key_id)) for job in page.jobs)
     return JobList(data=views, next_cursor=page.next_cursor, stopped_early=page.stopped_early)
 
 
-@get("/jobs/count", opt=READ, dependencies=_WHERE, summary="Count jobs", responses=answers(400))
+@get("/jobs/count", opt=LOOK, dependencies=_WHERE, summary="Count jobs", responses=answers(400))
 async def count_jobs(request: AnyRequest, services: ServicesDependency, where: FilterDependency) -> JobCount:
     """How many jobs a filter names, up to 10,000, of those that a list with it would show."""
     only_known(request, FILTERS)
-    counted = await services.store.count_jobs(visible(where, viewer(request), services))
+    counted = await services.store.count_jobs(visible(where, bound_to(request), services))
     return JobCount(count=counted.count, at_least=counted.at_least, as_of=counted.as_of)
 
 
@@ -76,12 +77,12 @@ async def cancel_jobs(data: JSONBody[CancelRequest], request: AnyRequest, servic
     With `dry_run` they are only counted. Send `expected` and `created_before` as that answer told them, and nothing
     more than what was counted is canceled. An admin's cancel is in the audit log.
     """
-    key = viewer(request)
+    key = bound_to(request)
     where = visible(_unfinished(data), key, services)
     counted = await _counted(services, where, data)
     if data.dry_run:
         return _canceled(counted)
-    by = actor(request) if key is None or key.admin else None
+    by = actor(request) if key is None else None
     try:
         done = await services.store.cancel_jobs(msgspec.structs.replace(where, cursor=data.cursor), data.limit, by)
     except ValueError:

@@ -10,7 +10,7 @@ import httpx
 import msgspec
 import pytest
 
-from api.admin.webhooks import shown_address
+from api.webhook_views import shown_address
 from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.model import DeliveryFilter, DeliveryState, Endpoint
 from tests.api.admin.conftest import token
