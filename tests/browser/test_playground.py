@@ -192,3 +192,11 @@ def test_the_page_is_fit_for_everybody(site: Site, page: Page, phone: Page, shot
         assert_fits(one)
         assert_accessible(one)
         shoot(one, shots, f"cards-{kind}")
+    icons = newest(page).locator(".tools .bare")
+    assert len(set(icons.evaluate_all("icons => icons.map((icon) => icon.offsetTop)"))) == 1, "an icon stands alone"
+    page.locator("#veil").evaluate("veil => veil.classList.add('shown')")
+    shoot(page, shots, "dragging")
+    words, bench = page.locator("#veil p").bounding_box(), page.locator(".bench").bounding_box()
+    assert words is not None
+    assert bench is not None
+    assert words["x"] >= bench["x"] + bench["width"], "the form covers what the veil says"

@@ -78,6 +78,7 @@ def test_every_setting_is_sent(site: Site, page: Page) -> None:
     page.fill("#prompt", "a boat")
     page.get_by_role("button", name="Roll a seed").click()
     seed = page.locator("#seed").input_value()
+    assert page.locator("#seed").evaluate("field => field.scrollWidth <= field.clientWidth"), "the seed is cut off"
     page.click("#submit")
     expect(cards(page)).to_have_count(1)
     asked = last_request(site)
@@ -89,6 +90,7 @@ def test_every_setting_is_sent(site: Site, page: Page) -> None:
     page.get_by_role("button", name="Another seed each time").click()
     expect(page.locator("#seed")).to_have_value("")
     page.reload()
+    expect(page.locator("#steps")).to_be_visible()
     expect(page.get_by_label("ink", exact=True)).to_be_checked()
     expect(page.get_by_label("Weight of ink")).to_have_value("0.5")
     expect(page.locator("#size")).to_have_value("64x64")
@@ -123,6 +125,30 @@ def test_an_error_stands_beside_its_field(
     expect(page.locator(f"#{field}-error")).to_be_hidden()
     page.click("#submit")
     expect(cards(page)).to_have_count(1)
+
+
+def test_a_moment_in_an_error_is_told_as_clocks_here_do(site: Site, quiet_page: Page) -> None:
+    """Not as machines write it."""
+    open_playground(quiet_page, site)
+    answer = json.dumps({"detail": "there is room again at 2026-12-01T15:30:00Z"})
+    quiet_page.route("**/v1/jobs", lambda route: route.fulfill(status=402, body=answer))
+    quiet_page.fill("#prompt", "a boat")
+    quiet_page.click("#submit")
+    expect(quiet_page.locator("#form-error")).to_have_text(
+        re.compile(r"There is room again at Dec \d, 2026, \d+:\d\d.[AP]M\.")
+    )
+
+
+def test_a_price_that_cannot_be_told_says_why(site: Site, quiet_page: Page) -> None:
+    """And what the server refused stays in sight after a reload."""
+    open_playground(quiet_page, site)
+    quiet_page.locator("#further summary").click()
+    quiet_page.fill("#steps", "900")
+    expect(quiet_page.locator("#price")).to_contain_text("No price: steps must be at most")
+    quiet_page.reload()
+    expect(quiet_page.locator("#steps")).to_have_value("900")
+    expect(quiet_page.locator("#steps")).to_be_visible()
+    expect(quiet_page.locator("#price")).to_contain_text("No price: steps must be at most")
 
 
 def test_the_settings_of_a_card_are_used_again(site: Site, page: Page) -> None:

@@ -71,7 +71,11 @@ export function plainly(error) {
   return "The server can't be reached. Is it running? This page tries again by itself.";
 }
 
+// A message's moments, as a clock and a calendar here have them.
+export const withTimes = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, (moment) => new Date(moment).toLocaleString([], { dateStyle: "medium", timeStyle: "short" }));
+
 export const sentence = (text) => {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  const told = withTimes(text);
+  const begun = told.charAt(0).toUpperCase() + told.slice(1);
   return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 };

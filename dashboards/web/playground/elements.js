@@ -45,6 +45,12 @@ export function say(text) {
   hide = setTimeout(() => place.classList.remove("shown"), 4000);
 }
 
+// Takes that back, where it is still on show and holds no more.
+export function unsay(text) {
+  const place = at("said");
+  if (place.textContent === text) place.classList.remove("shown");
+}
+
 // Calls `work` once things have been quiet for `ms`.
 export function settled(work, ms) {
   let timer;

@@ -18,6 +18,7 @@ export class Form {
   constructor({ onsubmit, onchange }) {
     this.element = at("form");
     for (const name of FIELDS) if (this.#kept[name] !== undefined && name !== "model" && name !== "size") at(name).value = this.#kept[name];
+    at("further").open = this.#unusual(); // what is remembered and differs isn't hidden
     this.element.addEventListener("submit", (event) => {
       event.preventDefault();
       this.clear();
@@ -83,7 +84,7 @@ export class Form {
     this.#adapt(settings.size, settings.adapters ?? {});
     for (const name of Object.keys(settings.adapters ?? {})) if (!this.model?.adapters.includes(name)) strange.push(`the adapter ${name}`);
     if (settings.size && this.model && this.#size() !== settings.size) strange.push(`the size ${settings.size}`);
-    if (settings.negative_prompt || settings.guidance !== undefined || settings.steps) at("further").open = true;
+    if (this.#unusual()) at("further").open = true;
     this.#count();
     this.#remember();
     return strange;
@@ -165,6 +166,11 @@ export class Form {
 
   #state() {
     return { ...Object.fromEntries(FIELDS.map((name) => [name, at(name).value])), size: this.body().size, adapters: this.#adapters() };
+  }
+
+  // True where more is set than what the form shows at first.
+  #unusual() {
+    return ["steps", "guidance", "negative_prompt"].some((name) => at(name).value) || at("format").selectedIndex > 0;
   }
 
   #count() {

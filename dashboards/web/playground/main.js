@@ -1,8 +1,8 @@
 // The playground: wires the form, the gallery and what keeps them up to date.
 import { Account } from "./account.js";
-import { Problem, key, plainly, read, submit } from "./api.js";
+import { Problem, key, plainly, read, submit, withTimes } from "./api.js";
 import { acceptPictures } from "./drop.js";
-import { at, say, settled } from "./elements.js";
+import { at, say, settled, unsay } from "./elements.js";
 import { Form } from "./form.js";
 import { Gallery } from "./gallery.js";
 import { Jobs } from "./jobs.js";
@@ -11,9 +11,11 @@ import { Live } from "./live.js";
 import { forgetPictures, save } from "./pictures.js";
 import { asCurl, asPython } from "./snippets.js";
 import { recall, remember } from "./stored.js";
-import { fileName, settingsOf } from "./words.js";
+import { active, fileName, settingsOf } from "./words.js";
 
 const wanted = new URLSearchParams(location.search).get("job");
+const ON_ITS_WAY = "On its way.";
+let newest = null; // the job that was submitted last
 const jobs = new Jobs();
 const form = new Form({ onsubmit: order, onchange: settled(estimate, 300) });
 const actions = { cancel, retry, reuse, vary, link, copy, download, missing, trouble, enlarge: (job, image) => lightbox.open(gallery.pictures, image) };
@@ -21,6 +23,9 @@ const gallery = new Gallery(jobs, actions);
 gallery.first = wanted;
 const lightbox = new Lightbox({ save: ({ job, image }) => save(image.url, fileName(job, image)).catch(trouble), reuse, missing });
 new Live(jobs, { onreturn: () => gallery.refresh().catch(trouble), ontrouble: banner });
+jobs.addEventListener("changed", ({ detail: job }) => {
+  if (job.id === newest && !active(job)) unsay(ON_ITS_WAY);
+});
 const account = new Account({ onchange: begin });
 
 function banner(text) {
@@ -59,7 +64,8 @@ async function order(body, start) {
     const job = await submit(body, start);
     jobs.put(job);
     banner(null);
-    say(job.cache === "hit" ? "Found in the cache: nothing was rendered, nothing is charged." : job.cache === "joined" ? "The same is being rendered already: this joins it, at no charge." : "On its way.");
+    newest = job.id;
+    say(job.cache === "hit" ? "Found in the cache: nothing was rendered, nothing is charged." : job.cache === "joined" ? "The same is being rendered already: this joins it, at no charge." : ON_ITS_WAY);
     if (matchMedia("(max-width: 60rem)").matches) gallery.element(job.id)?.scrollIntoView({ block: "nearest" });
   } catch (error) {
     if (error instanceof Problem && error.status !== 401) form.complain(error);
@@ -74,8 +80,8 @@ async function estimate() {
   try {
     const { price, currency, gpu_hour: byTime } = await read("/v1/jobs/price", { method: "POST", body: { ...body, prompt: body.prompt || "x" } });
     at("price").textContent = Number(price) ? `${byTime ? "At most " : ""}${price} ${currency}` : "";
-  } catch {
-    // no price is told
+  } catch (error) {
+    if (error instanceof Problem && error.field) at("price").textContent = `No price: ${withTimes(error.message)}`;
   }
 }
 
