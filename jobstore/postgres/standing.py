@@ -15,6 +15,7 @@ AHEAD = """
 SELECT count(*) AS jobs_ahead, coalesce(sum(ahead.expected_s), 0) AS seconds_ahead, (
     SELECT count(*) FROM worker
     WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND this.lane = ANY(lanes)
+        AND drain_asked_at IS NULL
 ) AS devices
 FROM (
     SELECT expected_s FROM job
@@ -22,7 +23,7 @@ FROM (
     LIMIT %(counted)s
 ) AS ahead
 """
-"""Jobs, seconds of device time and devices, of a row that the query around it calls ``this``."""
+"""Jobs, seconds of device time and devices that take further jobs, of a row that the query around it calls ``this``."""
 
 _STANDING = f"""
 SELECT found.* FROM (SELECT %(lane)s::text AS lane, %(rank_at)s::float8 AS rank_at, %(seq)s::bigint AS seq) AS this

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobstore.protocol import JobStore, Pace
+from tests.contract.keying import TESTER
 from tests.contract.making import claimed, measure, new_job, new_worker
 
 
@@ -65,6 +66,19 @@ async def test_a_queued_job_is_told_when_it_may_start(store: JobStore) -> None:
     await store.beat(new_worker())
     await store.beat(new_worker("other"))
     assert (await store.get(jobs[2].id)).eta_s == pytest.approx(20)
+
+
+async def test_a_worker_that_drains_brings_no_start_nearer(store: JobStore) -> None:
+    """It takes no further job: where it is the only one, no start is in sight until it is resumed."""
+    worker = new_worker()
+    await store.beat(worker)
+    job = await store.submit(new_job())
+    assert job.eta_s is not None
+    await store.drain_worker(worker.id, TESTER)
+    assert (await store.get(job.id)).eta_s is None
+    assert (await store.submit(new_job())).eta_s is None
+    await store.resume_worker(worker.id, TESTER)
+    assert (await store.get(job.id)).eta_s is not None
 
 
 async def test_only_queued_jobs_of_a_served_lane_have_a_start_in_sight(store: JobStore) -> None:
