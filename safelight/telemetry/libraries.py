@@ -12,6 +12,16 @@ _LONGEST = 2_000
 # "The following part of your input was truncated because CLIP can only handle sequences up to 77 tokens: ['…']"
 _TRUNCATED = re.compile(r"(?s)(input was truncated because.{0,100}? tokens): .*")
 
+# What they warn of as they are imported, by logger: parts that are not here and that nothing asked for. On a GPU the
+# first two may cost speed, so they are still told, as information.
+_EXPECTED = {
+    "torchao": re.compile(r"Failed to load \S+\.so: "),
+    "torchao.kernel.intmm": re.compile("Warning: Detected no triton"),
+    "torch.utils._pytree": re.compile(r"<enum '\w+'> is an Enum subclass"),
+    "transformers.utils.import_utils": re.compile(r"`\w+` requires torchvision"),
+    "diffusers.quantizers.torchao.torchao_quantizer": re.compile("Unable to import `torchao` Tensor objects"),
+}
+
 
 class RoutedLogger(logging.Logger):
     """A logger that hands everything up, whatever handler or level of its own a library wants for it."""
@@ -36,6 +46,18 @@ def route_libraries() -> None:
         logger.handlers.clear()
         logger.__class__ = RoutedLogger
     logging.captureWarnings(capture=True)
+
+
+class Expecting(logging.Filter):
+    """Lowers what libraries warn of at every start to information."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """False for a line that is lowered below what the root logger takes."""
+        expected = _EXPECTED.get(record.name)
+        if record.levelno == logging.WARNING and expected is not None and expected.match(record.getMessage()):
+            record.levelno, record.levelname = logging.INFO, "INFO"
+            return logging.getLogger().isEnabledFor(logging.INFO)
+        return True
 
 
 class Unquoting(logging.Filter):

@@ -14,7 +14,7 @@ from typing import Any, cast
 import structlog
 
 from safelight.config import LogSettings
-from safelight.telemetry.libraries import Unquoting, route_libraries
+from safelight.telemetry.libraries import Expecting, Unquoting, route_libraries
 from safelight.telemetry.secrecy import is_secret
 from safelight.telemetry.traces import current
 
@@ -43,6 +43,7 @@ def configure_logging(settings: LogSettings) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=_renderers(settings.format == "json"))
     )
+    handler.addFilter(Expecting())
     handler.addFilter(Unquoting())
     route_libraries()
     root = logging.getLogger()

@@ -88,6 +88,21 @@ def test_libraries_write_no_lines_of_their_own() -> None:
     assert lines[1]["event"] == "slow request"
 
 
+def test_what_libraries_warn_of_at_every_start_is_information() -> None:
+    """Whatever else the same loggers warn of stays a warning; where only warnings are asked for, it is not told."""
+    program = (
+        "import logging\n{level}\n"
+        'library = logging.getLogger("torchao")\n'
+        'library.warning("Failed to load %s: it is for a GPU", "/x/_C.abi3.so")\n'
+        'library.warning("the weights are broken")\n'
+    )
+    first, second = lines_of(program.format(level=""))
+    assert (first["level"], first["event"]) == ("info", "Failed to load /x/_C.abi3.so: it is for a GPU")
+    assert second["level"] == "warning"
+    [only] = lines_of(program.format(level="logging.getLogger().setLevel(logging.WARNING)"))
+    assert only == {**second, "timestamp": only["timestamp"]}
+
+
 def test_a_secret_among_dimensions_is_redacted() -> None:
     """A name says what it is, one level down as well."""
     [line] = lines_of('log.info("hello", action="x", dimensions={"team": "a", "api_key": "sl_secret"})')
