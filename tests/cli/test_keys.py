@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from rich.console import Console
 
-from jobstore.keys import Digester, Scope
+from jobstore.keys import ApiKey, Digester, Scope
 from jobstore.postgres.store import PostgresStore
 from safelight.cli.exits import RefusedError
-from safelight.cli.keys.options import checked_fields, moment_of, span_of
+from safelight.cli.keys.look import show_keys
+from safelight.cli.keys.options import checked_fields, moment_of
+from safelight.cli.spans import span_of
 from safelight.config import ModelSettings, Settings
 from tests.cli.running import run_safelight
 
@@ -110,3 +115,31 @@ def test_an_unknown_scope_is_told_those_there_are(command: tuple[str, ...], sett
     refused = run_safelight("keys", *command, "--scope", "foo", environment=settings)
     assert refused.returncode == 2
     assert refused.stderr.strip() == "error: --scope must be one or more of: submit, read, admin"
+
+
+def drawn(keys: list[ApiKey], width: int) -> str:
+    """What is seen on a terminal so wide."""
+    file = io.StringIO()
+    show_keys(keys, Console(width=width, file=file))
+    return file.getvalue()
+
+
+def test_keys_fit_into_eighty_columns() -> None:
+    """Columns go where there is no room; ids and names are never cut."""
+    names = ("the shop of the corner", "ops")
+    keys = [
+        ApiKey(
+            id=uuid4(), name=name, admin=name == "ops", hint="sl_8J2P…", created_at=datetime.now(UTC),
+            team="ads-on-the-web", customer="acme", expires_at=datetime(2031, 1, 31, 12, tzinfo=UTC),
+        )
+        for name in names
+    ]  # fmt: skip
+    wide = drawn(keys, 250)
+    assert all(title in wide for title in ("SECRET", "CUSTOMER", "WEIGHT", "CREATED"))
+    narrow = drawn(keys, 80)
+    assert max(len(line.rstrip()) for line in narrow.splitlines()) <= 80
+    assert "…" not in narrow
+    assert all(title in narrow.splitlines()[0] for title in ("ID", "NAME", "SCOPES", "STATE"))
+    for key in keys:
+        assert str(key.id) in narrow
+        assert all(word in narrow for word in key.name.split())

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from safelight.cli.client.fitting import Column, show
+from safelight.cli.fitting import Column, show
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from safelight.cli.client.fitting import Column, show
+from safelight.cli.fitting import Column, show
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from jobstore.quotas import window_words
-from safelight.cli.client.fitting import Column, show
+from safelight.cli.fitting import Column, show
 
 if TYPE_CHECKING:
     from rich.console import Console

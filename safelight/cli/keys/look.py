@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from safelight.cli.fitting import Column, show
+
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from jobstore.keys import ApiKey
@@ -20,28 +23,24 @@ def plain(key: ApiKey) -> dict[str, Any]:
     return found
 
 
-def keys_table(keys: Iterable[ApiKey]) -> Table:
-    """One line a key."""
+def show_keys(keys: Sequence[ApiKey], console: Console) -> None:
+    """One line a key; the id, the name, the scopes and the state always, the rest where there is room."""
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("ID", no_wrap=True, min_width=36)
-    for title in ("NAME", "SECRET", "SCOPES", "TEAM", "CUSTOMER", "WEIGHT", "CREATED", "STATE"):
-        table.add_column(title)
-    for key in keys:
-        table.add_row(
-            str(key.id),
-            escape(key.name),
-            escape(key.hint),
-            "admin" if key.admin else ", ".join(key.scopes),
-            escape(key.team or ""),
-            escape(key.customer or ""),
-            f"{key.weight:g}",
-            moment(key.created_at),
-            _state(key),
-        )
-    return table
+    show(
+        [
+            Column("ID", [str(key.id) for key in keys]),
+            Column("NAME", [escape(key.name) for key in keys], loose=8),
+            Column("SECRET", [escape(key.hint) for key in keys], rank=3),
+            Column("SCOPES", ["admin" if key.admin else ", ".join(key.scopes) for key in keys], loose=8),
+            Column("TEAM", [escape(key.team or "") for key in keys], rank=1),
+            Column("CUSTOMER", [escape(key.customer or "") for key in keys], rank=2),
+            Column("WEIGHT", [f"{key.weight:g}" for key in keys], rank=4, right=True),
+            Column("CREATED", [moment(key.created_at) for key in keys], rank=5),
+            Column("STATE", [_state(key) for key in keys], loose=8),
+        ],
+        console,
+    )
 
 
 def key_table(key: ApiKey) -> Table:

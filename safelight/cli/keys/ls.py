@@ -25,7 +25,7 @@ def ls(
     """List API keys, oldest first, those that count no more too."""
     from jobstore.keys import KeyFilter
     from safelight.cli.keys.inside import in_store
-    from safelight.cli.keys.look import keys_table, plain
+    from safelight.cli.keys.look import plain, show_keys
 
     async def work(store: JobStore) -> list[ApiKey]:
         keys: list[ApiKey] = []
@@ -41,7 +41,7 @@ def ls(
     if as_json:
         out().print_json(data=[plain(key) for key in keys])
     elif keys:
-        out().print(keys_table(keys))
+        show_keys(keys, out())
     elif team or customer:
         err().print("No such keys.")
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from jobstore.keys import MAX_WEIGHT, MIN_WEIGHT
 from safelight.cli.exits import RefusedError
+from safelight.cli.spans import is_span, span_of
 from safelight.config import Settings
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The key's id, from  safelight keys ls.")]
@@ -38,8 +38,6 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Even if no admin key
 WEIGHT_HELP = "Its share of a lane beside keys of weight 1."
 WEIGHT_BOUNDS = {"min": MIN_WEIGHT, "max": MAX_WEIGHT}
 
-_SPAN = re.compile(r"([0-9]{1,6})([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _OPTIONS = {"name": "NAME", "scopes": "--scope", "models": "--model", "expires_at": "--expires"}
 
 
@@ -58,17 +56,9 @@ def checked_fields(fields: Mapping[str, Any], settings: Settings) -> dict[str, A
         raise RefusedError(f"{option} {error.detail}") from error
 
 
-def span_of(option: str, text: str) -> timedelta:
-    """A span of time like 12h or 30d. Raises RefusedError."""
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
-        raise RefusedError(f"{option} {text!r} is not a span of time like 30s, 90m, 12h, 30d or 4w")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
 def moment_of(option: str, text: str) -> datetime:
     """A moment: so long from now, the end of a day (UTC), or a time with its zone. Raises RefusedError."""
-    if _SPAN.fullmatch(text.strip()):
+    if is_span(text):
         return datetime.now(UTC) + span_of(option, text)
     try:
         at = datetime.fromisoformat(text)

@@ -8,8 +8,9 @@ import typer
 
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import reported
-from safelight.cli.keys.options import IdArgument, span_of
+from safelight.cli.keys.options import IdArgument
 from safelight.cli.options import ConfigOption, JsonOption, settings_for
+from safelight.cli.spans import span_of
 
 if TYPE_CHECKING:
     from jobstore.keys import ApiKey
