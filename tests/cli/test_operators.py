@@ -81,6 +81,24 @@ def test_a_yes_is_not_for_what_could_not_be_counted(count: int) -> None:
     assert posted[-1]["all"] is True
 
 
+def test_a_dry_run_of_who_may_only_look_counts_what_a_list_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the jobs that are not at their end; nothing is posted again."""
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        if request.method == "POST":
+            return httpx.Response(403, json={"detail": "this wants a key with the scope submit"})
+        return httpx.Response(200, json={"count": 3, "at_least": True, "as_of": "2030-01-31T12:00:00Z"})
+
+    with Client("http://api.test", None) as client:
+        client.http = httpx.Client(base_url="http://api.test", transport=httpx.MockTransport(answer))
+        _cancel_many(client, {"lane": "big"}, Sure(yes=True, of_all=False), dry_run=True, as_json=False)
+    assert capsys.readouterr().out.strip() == "3+"
+    assert [(one.method, one.url.path) for one in asked] == [("POST", "/v1/jobs/cancel"), ("GET", "/v1/jobs/count")]
+    assert asked[1].url.params.get_list("state") == ["scheduled", "queued", "running"]
+
+
 def test_workers_and_the_whole_are_looked_at(commands: Commands) -> None:
     """Tables for people, JSON for scripts; a worker that is not there is refused in the API's words."""
     workers = json.loads(commands.run("workers", "ls", "--json").stdout)

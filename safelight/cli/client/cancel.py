@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobstore.operating.jobs import UNFINISHED
 from safelight.cli.client.filters import (
     AfterOption,
     BeforeOption,
@@ -19,6 +20,7 @@ from safelight.cli.client.filters import (
     StatesOption,
     TextOption,
     WorkerOption,
+    as_query,
     named,
 )
 from safelight.cli.consoles import err, out
@@ -86,7 +88,7 @@ def _cancel_many(client: Client, where: dict[str, Any], sure: Sure, *, dry_run: 
     """Count, ask, and cancel what was counted. Raises RefusedError when the answer isn't yes."""
     from safelight.cli.client.operators import cancel_jobs
 
-    counted = cancel_jobs(client, {**where, "dry_run": True})
+    counted = _counted(client, where) if dry_run else cancel_jobs(client, {**where, "dry_run": True})
     count = f"{counted['count']}{'+' if counted['at_least'] else ''}"
     if dry_run:
         if as_json:
@@ -111,6 +113,17 @@ def _cancel_many(client: Client, where: dict[str, Any], sure: Sure, *, dry_run: 
     for job_id in done:
         out().print(job_id, markup=False)
     err().print(f"{len(done)} {'job' if len(done) == 1 else 'jobs'} canceled, or to stop at their next step.")
+
+
+def _counted(client: Client, where: dict[str, Any]) -> dict[str, Any]:
+    """What a cancel would name; for a key that may only look, what a list of it counts."""
+    from safelight.cli.client.http import ForbiddenError
+    from safelight.cli.client.operators import cancel_jobs, count_jobs
+
+    try:
+        return cancel_jobs(client, {**where, "dry_run": True})
+    except ForbiddenError:
+        return count_jobs(client, as_query({"states": [*UNFINISHED], **where}))
 
 
 def _ask(counted: dict[str, Any], sure: Sure) -> None:

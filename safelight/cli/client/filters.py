@@ -8,7 +8,7 @@ import typer
 
 from jobstore.job import JobState
 from safelight.cli.client.submit import dimensions_of
-from safelight.cli.client.times import time_of
+from safelight.cli.client.times import past_of
 
 StatesOption = Annotated[
     list[JobState] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
@@ -24,25 +24,23 @@ DimensionsOption = Annotated[
 ]
 TextOption = Annotated[str | None, typer.Option("--text", help="A part of the prompt, or a job's whole id.")]
 ErrorOption = Annotated[str | None, typer.Option("--error", help="Only jobs with this error code.")]
-AfterOption = Annotated[
-    str | None, typer.Option("--after", help="Only jobs created after: RFC 3339, with a time zone.")
-]
+AfterOption = Annotated[str | None, typer.Option("--after", help="Only jobs created after: 2h (ago), or a time (UTC).")]
 BeforeOption = Annotated[
-    str | None, typer.Option("--before", help="Only jobs created before: RFC 3339, with a time zone.")
+    str | None, typer.Option("--before", help="Only jobs created before: 2h (ago), or a time (UTC).")
 ]
 
 
 def named(**options: Any) -> dict[str, Any]:
     """The filter of these options as the body of a request has it; what is not given is left out.
 
-    Raises RefusedError on a dimension that is not name=value, and on a time without a time zone.
+    Raises RefusedError on a dimension that is not name=value, and on what is no time.
     """
     fields = {
         **options,
         "states": list(dict.fromkeys(options.get("states") or ())),
         "dimensions": dimensions_of(options.get("dimensions") or []),
-        "created_after": time_of("--after", options.get("created_after")),
-        "created_before": time_of("--before", options.get("created_before")),
+        "created_after": past_of("--after", options.get("created_after")),
+        "created_before": past_of("--before", options.get("created_before")),
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -30,6 +30,10 @@ class FieldRefusedError(RefusedError):
         self.field = field
 
 
+class ForbiddenError(FieldRefusedError):
+    """The key may not do that."""
+
+
 class Client:
     """Talks to one Safelight. Methods raise RefusedError (with the field's name) and UnreachableError."""
 
@@ -245,7 +249,8 @@ def check(response: httpx.Response, url: str) -> None:
     if response.status_code >= 500 or response.status_code == 429:
         raise UnreachableError(f"{url} can't answer now ({response.status_code}): {detail}")
     hint = "give an API key with --key or SAFELIGHT_KEY" if response.status_code == 401 else ""
-    raise FieldRefusedError(detail, field, hint)
+    kind = ForbiddenError if response.status_code == 403 else FieldRefusedError
+    raise kind(detail, field, hint)
 
 
 def _problem(response: httpx.Response) -> tuple[str, str]:

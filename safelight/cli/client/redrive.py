@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from safelight.cli.client.times import time_of
+from safelight.cli.client.times import past_of
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import RefusedError, reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
@@ -31,10 +31,11 @@ def redrive(
         str | None, typer.Option("--error", help="Only jobs that ended with this error code.")
     ] = None,
     finished_after: Annotated[
-        str | None, typer.Option("--after", help="Only jobs that ended after: RFC 3339, with a time zone.")
+        str | None, typer.Option("--after", help="Only jobs that ended after: 2h (ago), or a time (UTC).")
     ] = None,
     finished_before: Annotated[
-        str | None, typer.Option("--before", help="Only jobs that ended before: RFC 3339, with a time zone.")
+        str | None,
+        typer.Option("--before", help="Only jobs that ended before: 2h (ago), or a time (UTC)."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most, first ended first.")] = 1000,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what the filter names.")] = False,
@@ -52,8 +53,8 @@ def redrive(
             "lane": lane,
             "model": model,
             "error_code": error_code,
-            "finished_after": time_of("--after", finished_after),
-            "finished_before": time_of("--before", finished_before),
+            "finished_after": past_of("--after", finished_after),
+            "finished_before": past_of("--before", finished_before),
         }
         where = {name: value for name, value in fields.items() if value}
         with Client(url, key) as client:
