@@ -38,9 +38,9 @@ def test_every_state_has_its_colour_and_its_end() -> None:
 @pytest.mark.parametrize(
     ("queue", "words"),
     [
-        ({"position": 3, "eta_s": 12.4, "paused": False}, "3 in line, about 12 s"),
-        ({"position": 3, "eta_s": 0.0, "paused": False}, "3 in line, about 0 s"),
-        ({"position": 3, "eta_s": 150.0, "paused": False}, "3 in line, about 2 min"),
+        ({"position": 3, "eta_s": 12.4, "paused": False}, "3 in line, starts in about 12 s"),
+        ({"position": 3, "eta_s": 0.0, "paused": False}, "3 in line, starts in a moment"),
+        ({"position": 3, "eta_s": 150.0, "paused": False}, "3 in line, starts in about 2 min"),
         ({"position": 3, "eta_s": None, "paused": False}, "3 in line"),
         ({"position": 3, "eta_s": 12.4, "paused": True}, "3 in line, lane paused"),
         ({"position": None, "eta_s": None, "paused": True}, "lane paused"),

@@ -63,7 +63,9 @@ def progress_of(job: Job) -> str:
     place = f"{queue['position']} in line" if queue["position"] else ""
     if queue.get("paused"):
         return f"{place}, lane paused".lstrip(", ")
-    return f"{place}, about {span(queue['eta_s'])}" if place and queue["eta_s"] is not None else place
+    if not place or queue["eta_s"] is None:
+        return place
+    return f"{place}, starts in " + ("a moment" if queue["eta_s"] < 1 else f"about {span(queue['eta_s'])}")
 
 
 def cost_of(job: Job) -> str:
