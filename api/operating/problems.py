@@ -91,7 +91,7 @@ def _lanes(standing: Standing) -> Iterator[Problem]:
             yield Problem(
                 severity="warning",
                 code="lane_paused",
-                what=f"the lane {lane.name} is paused{why} and {_jobs(lane.queued)} wait",
+                what=f"the lane {lane.name} is paused{why} and {_waiting(lane.queued)}",
                 advice=f"resume it when that is over: safelight lanes resume {lane.name}",
                 link="/admin/lanes",
             )
@@ -99,7 +99,7 @@ def _lanes(standing: Standing) -> Iterator[Problem]:
             yield Problem(
                 severity="critical",
                 code="no_worker",
-                what=f"no live worker takes jobs of the lane {lane.name}, and {_jobs(lane.queued)} wait",
+                what=f"no live worker takes jobs of the lane {lane.name}, and {_waiting(lane.queued)}",
                 advice=f"start one: safelight worker --lanes {lane.name}; or resume one that drains",
                 link="/admin/workers",
             )
@@ -150,11 +150,11 @@ def _budgets(quotas: Sequence[QuotaStatus]) -> Iterator[Problem]:
         over = taken >= quota.most
         share = 100 if not quota.most else int(100 * taken / quota.most)
         yield Problem(
-            severity="critical" if over else "warning",
+            severity="warning",
             code="budget_used" if over else "budget_nearly_used",
             what=f"{share}% of the budget of {quota.owner_kind} {quota.owner} is taken"
             f" ({taken.normalize():f} of {quota.most.normalize():f} {quota.currency})",
-            advice="raise it, or tell its owner: submits are refused once it is used up",
+            advice="raise it, or tell its owner: submits are refused " + ("now" if over else "once it is used up"),
             link="/admin/budgets",
         )
 
@@ -162,13 +162,18 @@ def _budgets(quotas: Sequence[QuotaStatus]) -> Iterator[Problem]:
 def _draining(workers: Sequence[WorkerStatus]) -> Iterator[Problem]:
     for worker in workers:
         if worker.state in ("draining", "drained"):
+            when = "now: it holds nothing any more" if worker.state == "drained" else "once it is drained"
             yield Problem(
                 severity="info",
                 code="worker_draining",
                 what=f"the worker on {worker.host} ({worker.device}) is {worker.state}",
-                advice=f"stop it once it is drained, or: safelight workers resume {worker.id}",
+                advice=f"stop it {when}, or: safelight workers resume {worker.id}",
                 link=f"/admin/workers/{worker.id}",
             )
+
+
+def _waiting(count: int) -> str:
+    return f"{_jobs(count)} {'waits' if count == 1 else 'wait'}"
 
 
 def _jobs(count: int) -> str:

@@ -104,6 +104,22 @@ def test_each_problem_is_told_with_what_to_do(standing: dict[str, Any], code: st
     assert problem.advice
 
 
+@pytest.mark.parametrize(
+    ("standing", "words"),
+    [
+        ({"lanes": [replace(BUSY, queued=1)]}, "and 1 job waits"),
+        ({"lanes": [replace(BUSY, queued=2, paused_at=NOW)]}, "and 2 jobs wait"),
+        ({"workers": [replace(WORKER, state="drained")]}, "stop it now"),
+        ({"workers": [replace(WORKER, state="draining", held=1)]}, "stop it once it is drained"),
+    ],
+)
+def test_problems_are_told_in_the_right_number_and_time(standing: dict[str, Any], words: str) -> None:
+    """One job waits, two wait; what is drained already needs no waiting."""
+    quiet: dict[str, Any] = {"figures": QUIET, "lanes": [], "workers": []}
+    [problem] = problems_of(Standing(**(quiet | standing)))
+    assert words in f"{problem.what}: {problem.advice}"
+
+
 @pytest.mark.parametrize(("used", "codes"), [("0.89", []), ("0.9", ["budget_nearly_used"]), ("1", ["budget_used"])])
 def test_a_budget_is_a_problem_before_it_is_used_up(used: str, codes: list[str]) -> None:
     """From 90% on."""
@@ -112,6 +128,9 @@ def test_a_budget_is_a_problem_before_it_is_used_up(used: str, codes: list[str])
     )
     found = problems_of(Standing(figures=QUIET, lanes=[], workers=[], quotas=[status]))
     assert [problem.code for problem in found] == codes
+    assert {problem.severity for problem in found} <= {"warning"}, "as the alerts have it"
+    if used == "1":
+        assert "submits are refused now" in found[0].advice
 
 
 def test_nothing_is_wrong_where_all_is_served() -> None:

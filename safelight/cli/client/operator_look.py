@@ -71,7 +71,8 @@ def overview_lines(overview: dict[str, Any]) -> Iterator[str | Table]:
     success = _percent(hour["success_rate"])
     yield f"{hour['finished']} finished in an hour {sparkline(finished)} · {success} with pictures"
     yield (
-        f"{devices['alive']} workers, {devices['held']} of {devices['slots']} slots taken,"
+        f"{devices['alive']} {'worker' if devices['alive'] == 1 else 'workers'},"
+        f" {devices['held']} of {devices['slots']} slots taken,"
         f" devices {_percent(devices['use'])} busy · {_percent(hour['cache_share'])} from the cache"
     )
     costs = ", ".join(f"{cost['charged']} {cost['currency']}" for cost in overview["today"]["costs"]) or "nothing"
