@@ -234,7 +234,8 @@ class ModelView(Struct, frozen=True, kw_only=True):
     """A model in OpenAI's form, and what a form for it needs to know. ``created`` is 0: it isn't known.
 
     ``aliases`` are other names that it may be asked for by. Where ``sizes`` is empty, any size will do whose sides are
-    multiples of ``size_multiple`` from ``min_side`` to ``max_side``. ``default_guidance`` is null where the pipeline
+    multiples of ``size_multiple`` from ``min_side`` to ``max_side``; else those are the shortest and the longest side
+    of ``sizes``. ``default_guidance`` is null where the pipeline
     decides. ``adapter_weights`` are what the adapters get where a request says nothing else. ``takes_images`` tells
     whether a render may begin from a picture.
     """

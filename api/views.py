@@ -84,8 +84,8 @@ def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
                 aliases=model.aliases,
                 sizes=model.sizes,
                 default_size=model.usual_size,
-                min_side=model.min_side,
-                max_side=model.max_side,
+                min_side=min(_sides(model)),
+                max_side=max(_sides(model)),
                 size_multiple=model.traits.size_multiple,
                 default_steps=model.default_steps,
                 default_guidance=model.default_guidance,
@@ -100,6 +100,12 @@ def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
             if key is None or key.may_use(name)
         )
     )
+
+
+def _sides(model: ModelSettings) -> tuple[int, ...]:
+    """The sides that a picture may have: of the sizes there are, or the bounds where any will do."""
+    listed = tuple(int(side) for size in model.sizes for side in size.split("x"))
+    return listed or (model.min_side, model.max_side)
 
 
 def _pricing_of(model: ModelSettings, currency: str) -> PricingView:

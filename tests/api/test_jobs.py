@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.site import Driver, Site, image_of
+from tests.api.site import SETTINGS, Driver, Site, image_of
 
 
 def submit(http: httpx.Client, **fields: Any) -> dict[str, Any]:
@@ -230,6 +230,9 @@ def test_models_come_in_openais_form(http: httpx.Client) -> None:
         ("scenes", "model", True),
         ("wide", "model", False),
     ]
+    sides = [(model["min_side"], model["max_side"]) for model in models["data"]]
+    assert sides[0] == (64, 128), "those of the listed sizes"
+    assert sides[1] == (256, SETTINGS.models["wide"].max_side), "the bounds, where any size will do"
 
 
 def test_any_text_survives_unharmed(http: httpx.Client) -> None:
