@@ -37,7 +37,7 @@ def _waiting(view: OverviewView) -> str:
     held = [lane for lane in view.lanes if lane.queued]
     if held and all(lane.paused for lane in held):
         return "their lane is paused" if len(held) == 1 else "their lanes are paused"
-    if view.devices.alive == view.devices.draining:
+    if view.devices.alive == view.devices.draining or (held and not any(lane.devices for lane in held)):
         return "until a worker serves"
     if any(lane.paused for lane in held):
         return "some in a paused lane"
