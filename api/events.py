@@ -154,6 +154,8 @@ class JobStream:
         # First the events: the job is then at least as far as they tell.
         events = await self._services.shared.read((job_id, after), lambda: store.events(job_id, after))
         self._job = await self._services.shared.read(job_id, lambda: store.get(job_id))
+        if self._job.state.terminal and not events:  # it may have ended between the two looks
+            events = await store.events(job_id, after)
         self._ended = self._job.state.terminal and (not events or events[-1].kind == "done")
         return [*self._durable(events)]
 

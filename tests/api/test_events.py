@@ -8,14 +8,16 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import msgspec
+import pytest
 from httpx_sse import EventSource, ServerSentEvent
 
+from api.events import JobStream
 from api.tail import Subscription
-from jobstore.job import JobError
+from jobstore.job import JobError, JobEvent
 from jobstore.live import Preview
 from jobstore.outputs import Outputs
 from tests.api.site import LIMIT_S, SETTINGS, Driver, Site, image_of, with_server
@@ -117,6 +119,39 @@ def test_replay_begins_after_the_last_id_exactly_once(http: httpx.Client, worker
     assert http.get(url, params={"last_event_id": everything[1].id}).text.count("event: ") == 1
     seen = http.get(url, params={"last_event_id": everything[2].id})
     assert (seen.status_code, seen.content) == (204, b"")
+
+
+def test_an_end_between_two_looks_has_its_id(
+    site: Site, http: httpx.Client, worker: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The events are read before the job: one that ends in between tells its end with the id that others see."""
+    submit(http)
+    lease = worker.claim()
+    store = site.services.store
+    before = site.call(store.get(lease.job.id))
+    after = site.call(store.events(lease.job.id))[-1].seq
+    worker.finish(lease)
+    (end,) = site.call(store.events(lease.job.id, after))
+    events, looks = store.events, [0]
+
+    async def late(job_id: UUID, seen: int = 0) -> tuple[JobEvent, ...]:
+        looks[0] += 1
+        return await events(job_id, seen) if looks[0] > 1 else ()
+
+    monkeypatch.setattr(store, "events", late)
+
+    async def frames() -> bytes:
+        seats = site.services.tail.reserve(1)
+        assert seats is not None
+        stream = JobStream(site.services, before, after, stays, seats, with_path=True)
+        return b"".join([frame async for frame in stream.frames()])
+
+    assert f"id: {end.seq}\n".encode() in site.call(frames())
+
+
+async def stays() -> bool:
+    """A client whose key counts on."""
+    return True
 
 
 def test_a_redriven_jobs_first_end_is_no_end(site: Site, http: httpx.Client, worker: Driver) -> None:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import httpx
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from jobstore.ids import uuid7
 from jobstore.quotas import Quota, QuotaKind
@@ -86,6 +86,24 @@ def test_budgets_are_found_by_their_owner(site: Site, page: Page, shots: Path) -
     expect(rows).to_contain_text("used up")
     page.locator("[name=of]").select_option("customer")
     expect(page.locator("#budgets")).to_contain_text("No budget is like that")
+
+
+def test_a_refresh_takes_no_answer_away_from_a_filter(site: Site, page: Page) -> None:
+    """The list is put in anew while the filter's answer is under way; that comes into the new one."""
+    give(site, "ads", "100")
+    give(site, "games", "60")
+    sign_in(site, page, "/admin/budgets")
+    rows = page.locator("#budgets tbody tr")
+    expect(rows).to_have_count(2)
+    held: list[Route] = []
+    page.route("**/admin/budgets?*owner=gam*", lambda route: held.append(route))
+    with page.expect_request("**/admin/budgets?*owner=gam*"):
+        page.get_by_label("Owner's name, or a key's id").fill("gam")
+    page.evaluate("document.querySelector('#budgets').dataset.mark = 'before'")
+    page.evaluate("document.body.dispatchEvent(new CustomEvent('live:beat'))")
+    expect(page.locator("#budgets:not([data-mark])")).to_have_count(1)
+    held[0].continue_()
+    expect(rows).to_have_count(1)
 
 
 def test_budgets_fit_a_phone(site: Site, phone: Page, shots: Path) -> None:

@@ -187,6 +187,13 @@ document.addEventListener("DOMContentLoaded", () => {
     const trigger = event.detail.requestConfig.triggeringEvent?.type ?? "";
     if (trigger.startsWith("live:") && busy(event.detail.elt)) event.detail.shouldSwap = false;
   });
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const { elt, target } = event.detail;
+    // A refresh may have put another in its place while the answer was under way: a filter's would be lost.
+    if (elt !== target && target.id && !target.isConnected) {
+      event.detail.target = document.getElementById(target.id) ?? target;
+    }
+  });
   document.addEventListener("htmx:afterRequest", (event) => { // what went wrong is said behind the dialog
     const form = event.detail.elt.closest("form[method='post']");
     if (form) unblame(form);
