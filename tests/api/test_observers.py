@@ -83,6 +83,8 @@ def test_an_observer_reads_what_the_pages_show(site: Site, as_key: Any) -> None:
             assert as_key(name, "GET", path).status_code == 200, path
     for query in ("jobs", "costs?by=key", "quotas", "keys", "audit", "lanes"):
         seen, admins = (as_key(name, "GET", f"/v1/{query}").json() for name in ("watch", "admin"))
+        for told in (*seen["data"], *admins["data"]):
+            told.pop("oldest_s", None)  # a lane's oldest job has grown older in between
         assert seen["data"] == admins["data"], query
     (found,) = as_key("watch", "GET", "/v1/jobs").json()["data"]
     assert found["id"] == job

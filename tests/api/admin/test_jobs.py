@@ -290,7 +290,7 @@ def test_a_job_that_is_not_there_is_told_in_words(signed_in: httpx.Client, job_i
     pages += [signed_in.post(f"{JOBS}/{job_id}/{act}", data=form) for act in ("cancel", "retry")]
     for answer in pages:
         assert answer.status_code == 404
-        assert "no job with" in answer.text
+        assert "no job with" in answer.text.lower()
 
 
 def test_pictures_load_for_a_session(site: Site, secrets: dict[str, str], observer: httpx.Client) -> None:
