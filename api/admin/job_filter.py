@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 from msgspec import Meta, Struct, structs
 
 from api.admin.forms import struct_of
+from api.admin.local_times import local_time, with_zone
 from api.admin.rendering import AnyRequest
 from api.operating.filters import FILTERS, job_filter, own_name
 from api.operating.jobs import only_known
@@ -62,12 +62,12 @@ class Search(Struct, frozen=True, kw_only=True):
     @property
     def since(self) -> str:
         """``created_after`` as a form's field for times takes it, in UTC."""
-        return _local(self.where.created_after)
+        return local_time(self.where.created_after)
 
     @property
     def until(self) -> str:
         """``created_before``, likewise."""
-        return _local(self.where.created_before)
+        return local_time(self.where.created_before)
 
 
 def search_of(request: AnyRequest, services: Services, *more: str) -> Search:
@@ -97,8 +97,8 @@ def in_words(where: JobFilter, keys: Mapping[UUID, str]) -> list[tuple[str, str]
         *((f"dimension {name}", value or "(empty)") for name, value in where.dimensions.items()),
         ("text", where.text),
         ("error", where.error_code),
-        ("submitted from", _local(where.created_after)),
-        ("submitted before", _local(where.created_before)),
+        ("submitted from", local_time(where.created_after)),
+        ("submitted before", local_time(where.created_before)),
     ]
     return [(name, str(value)) for name, value in told if value]
 
@@ -124,26 +124,11 @@ def _filter_of(asked: Asked) -> JobFilter:
         dimension=[*asked.dimension],
         text=asked.text,
         error_code=asked.error_code,
-        created_after=_zoned(asked.created_after),
-        created_before=_zoned(asked.created_before),
+        created_after=with_zone(asked.created_after),
+        created_before=with_zone(asked.created_before),
     )
 
 
 def _values(request: AnyRequest, name: str) -> list[str]:
     """What was sent under a name and isn't empty."""
     return [value.strip() for value in request.query_params.getall(name, []) if value.strip()]
-
-
-def _zoned(text: str | None) -> str | None:
-    """A time as browsers' forms send it has no zone: the pages show UTC, so it is meant."""
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        return text  # refused in words by who reads it
-    return text if at.tzinfo is not None else f"{text}Z"
-
-
-def _local(at: datetime | None) -> str:
-    return "" if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
