@@ -97,14 +97,12 @@ async def admission(
     connection: Connection, owners: Sequence[Owner], since: Since
 ) -> tuple[list[Quota], dict[UUID, list[Slice]], datetime]:
     """The owners' quotas, locked as ``lock`` does it, with the slices that count; in a pipeline in one go."""
-    arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
+    arguments = _named(owners)
     locked = await connection.execute(_LOCK, arguments)
     # A statement of its own, begun after the locks were had: that one's snapshot may be from before.
     known = since.of(owners)
     counted = await connection.execute(_SLICES_OF, arguments | {"ids": list(known), "since": list(known.values())})
-    rows = await locked.fetchall()
-    now = max((row.pop("now") for row in rows), default=EPOCH)
-    quotas = [_to_quota(row) for row in rows]
+    quotas, now = _locked(await locked.fetchall())
     starts = {quota.id: counted_since(quota, now) for quota in quotas}
     since.learn(quotas, starts)
     found: dict[UUID, list[Slice]] = {}
@@ -119,8 +117,16 @@ async def admission(
 
 async def lock(connection: Connection, owners: Sequence[Owner]) -> tuple[list[Quota], datetime]:
     """The owners' quotas, locked in the order of their ids; and the store's clock where there are any."""
-    arguments = {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
-    rows = await every(connection, _LOCK, arguments)
+    return _locked(await every(connection, _LOCK, _named(owners)))
+
+
+def _named(owners: Sequence[Owner]) -> dict[str, list[str]]:
+    """The arguments of what is asked about owners."""
+    return {"kinds": [kind for kind, _ in owners], "owners": [owner for _, owner in owners]}
+
+
+def _locked(rows: Sequence[Row]) -> tuple[list[Quota], datetime]:
+    """The quotas of rows of ``_LOCK``, and the store's clock."""
     now = max((row.pop("now") for row in rows), default=EPOCH)
     return [_to_quota(row) for row in rows], now
 
