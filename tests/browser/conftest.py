@@ -25,9 +25,12 @@ PHONE = ViewportSize(width=390, height=844)
 DESK = ViewportSize(width=1280, height=900)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium; the tests fail, and say what to install, where there is none."""
+    """A headless Chromium; the tests fail, and say what to install, where there is none.
+
+    It ends with this room: while Playwright is open its event loop is the thread's, and no asynchronous test can run.
+    """
     names = (os.environ.get("SAFELIGHT_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
     path = next((found for found in map(shutil.which, names) if found), None)
     if path is None:

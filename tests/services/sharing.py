@@ -13,15 +13,17 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from tests.services.postgres import postgres_server
 from tests.services.rabbitmq import rabbitmq_server
 
-OF_PROCESSES = frozenset({"browser", "cli", "e2e"})
+OF_PROCESSES = frozenset({"cli", "e2e"})
 """Rooms that start the whole command again and again. They take turns, or a few tests would load every core."""
+TOGETHER = frozenset({"browser", "chaos"})
+"""Rooms whose tests share what is slow to start: a browser, a house of processes."""
 
 
 class InGroups(LoadScopeScheduling):  # type: ignore[misc]
     """Gives each process a group of tests at a time.
 
-    The rooms of processes are one group. The tests of faults are another, as they share a house of processes. Of
-    all other tests each file is one, for the sake of its fixtures. (``--dist loadgroup`` groups nothing with
+    The rooms of processes are one group; so is each room whose tests share what is slow to start. Of all other
+    tests each file is one, for the sake of its fixtures. (``--dist loadgroup`` groups nothing with
     pytest 9.2, which keeps no names that pytest-xdist 3.8 could change.)
     """
 
@@ -32,14 +34,14 @@ class InGroups(LoadScopeScheduling):  # type: ignore[misc]
 def group_of(nodeid: str) -> str:
     """The group of a test."""
     room = nodeid.removeprefix("tests/").split("/")[0]
-    if room == "chaos":
+    if room in TOGETHER:
         return room
     return "processes" if room in OF_PROCESSES else nodeid.split("::", maxsplit=1)[0]
 
 
 def sort_tests(items: list[pytest.Item]) -> None:
-    """The two long groups first, or all would wait for them at the end."""
-    items.sort(key=lambda item: group_of(item.nodeid) not in ("chaos", "processes"))
+    """The long groups first, or all would wait for them at the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) not in (*TOGETHER, "processes"))
 
 
 def share_servers(stack: ExitStack) -> None:
