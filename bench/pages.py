@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,8 @@ import httpx
 from playwright.sync_api import Browser, Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
+
+from bench.chromium import find_chromium
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -148,9 +149,8 @@ def main() -> None:
     arguments.add_argument("--port", type=int, default=18081, help="where the started one listens")
     arguments.add_argument("--runs", type=int, default=5)
     given = arguments.parse_args()
-    found = os.environ.get("SAFELIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with server(given.url, given.port) as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         open_once(browser.new_page(), url)  # the browser's own start is not the page's
         rows = {page: measure(browser, f"{url}{page}", given.runs) for page in served(url, given.pages)}
         browser.close()

@@ -7,12 +7,12 @@ make run &
 from __future__ import annotations
 
 import argparse
-import os
-import shutil
 from pathlib import Path
 
 from playwright.sync_api import Page, expect, sync_playwright
 from rich.progress import track
+
+from bench.chromium import find_chromium
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 ORDERS = (
@@ -56,9 +56,8 @@ def main() -> None:
     arguments.add_argument("--light", action="store_true", help="the light colours instead of the dark ones")
     given = arguments.parse_args()
     expect.set_options(timeout=30_000)
-    found = os.environ.get("SAFELIGHT_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
         scheme = "light" if given.light else "dark"
         page = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme=scheme)  # type: ignore[arg-type]
         take(page, given.url, given.out)

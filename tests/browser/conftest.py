@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from msgspec import structs
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from bench.chromium import find_chromium
 from jobstore.outputs import Outputs
 from tests.api.site import SETTINGS, Site
 from tests.browser.looking import LIMIT_MS, opened
@@ -31,10 +30,11 @@ def browser() -> Iterator[Browser]:
 
     It ends with this room: while Playwright is open its event loop is the thread's, and no asynchronous test can run.
     """
-    names = (os.environ.get("SAFELIGHT_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-    path = next((found for found in map(shutil.which, names) if found), None)
+    path = find_chromium()
     if path is None:
-        pytest.fail("no Chromium found: install it (Debian: apt-get install chromium) or set SAFELIGHT_CHROMIUM")
+        pytest.fail(
+            "no Chromium found: install it (Debian: apt-get install chromium-headless-shell) or set SAFELIGHT_CHROMIUM"
+        )
     expect.set_options(timeout=LIMIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, headless=True, args=FLAGS)
