@@ -3,11 +3,16 @@
 A commit waits for the disk whether it holds one job or fifty, and so does each way to the server and back. Nobody waits
 for company: who comes to an idle intake is written at once. Who has to wait for a quota's lock is written apart, so
 that nobody else waits with them.
+
+A transaction takes no more than half of those that lately waited at once. Clients that ask again when they are answered
+would else all come together and wait together: the server of the API idle while the database writes, and the other way
+round.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +23,8 @@ from jobstore.job import Job, NewJob
 from jobstore.postgres.submit import Accepted
 
 _MOST = 256  # jobs a transaction: more would keep the first ones waiting for little gain
+_FEW = 16  # so many are always taken: what a transaction costs beside its jobs is more than theirs
+_FORGET = 0.95  # of the most that waited, a transaction
 _WAITING = 10_000
 
 Group = Hashable
@@ -54,6 +61,7 @@ class Intake:
         self._group_of = group_of
         self._waiting: dict[Group, list[_Asked]] = {}
         self._count = 0
+        self._peak = 0.0  # the most that waited at once, of late
         self._busy: set[Group] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(at_once)
@@ -151,8 +159,10 @@ class Intake:
         batch: list[_Asked] = []
         left: list[_Asked] = []
         keys: set[Hashable] = set()
+        self._peak = max(self._count, self._peak * _FORGET)
+        most = min(_MOST, max(_FEW, math.ceil(self._peak / 2)))
         for asked in self._waiting.pop(group, ()):
-            if len(batch) < _MOST and asked.key not in keys:
+            if len(batch) < most and asked.key not in keys:
                 keys.add(asked.key)
                 batch.append(asked)
             else:
