@@ -10,12 +10,12 @@ from litestar.params import JSONBody
 from api.auth import LOOK, READ, SUBMIT, find_job, needs_model, owns, viewer
 from api.decoding import SubmitBody
 from api.dimensions import gather_dimensions
-from api.idempotency import REPLAYED, IdempotencyKey, replay_of
+from api.idempotency import IdempotencyKey, replay_of
 from api.openapi import JobId, ServicesDependency, answers
 from api.preferences import preference_of
 from api.resolve import names_no_seed, resolve
 from api.schemas import JobView, ModelList, SubmitRequest
-from api.submitting import accept
+from api.submitting import accept, submit_headers
 from api.views import job_view, model_list
 from api.waiting import unless_gone, wait_for_end
 from jobstore.job import JobState
@@ -47,7 +47,8 @@ async def submit_job(
     dimensions = gather_dimensions(data.dimensions, request.scope["headers"])
     replay = replay_of(data, dimensions, request.headers, services.settings.jobs)
     new = resolve(data, dimensions, viewer(request), services.settings, replay)
-    job, replayed = await accept(services, new, seed_drawn=names_no_seed(data))
+    accepted = await accept(services, new, seed_drawn=names_no_seed(data))
+    job = accepted.job
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=0.0, most=services.settings.server.sync_wait_s)
     if limit_s:
@@ -56,7 +57,7 @@ async def submit_job(
     return Response(
         job_view(job, services),
         status_code=200 if job.state is JobState.SUCCEEDED or (limit_s and job.state.terminal) else 202,
-        headers={"Location": f"/v1/jobs/{job.id}", **applied} | (REPLAYED if replayed else {}),
+        headers={"Location": f"/v1/jobs/{job.id}", **applied, **submit_headers(services, accepted)},
     )
 
 

@@ -9,7 +9,7 @@ from litestar import Request, Response, get
 
 from api.auth import ANY_KEY, viewer
 from api.openapi import ServicesDependency, answers
-from api.quota_problems import standing_headers
+from api.quota_headers import standing_headers
 from api.quota_schemas import MeView
 from api.quota_views import quota_view
 from jobstore.keys import Scope

@@ -1,37 +1,28 @@
-"""What a submit is answered that a quota has no room for: which quota, what is left of it, and when there is room.
-And how quotas stand, in headers.
-
-The headers RateLimit-Policy and RateLimit are those of draft-ietf-httpapi-ratelimit-headers (structured fields of
-RFC 9651).
-"""
+"""What a submit is answered that a quota has no room for: which quota, what is left of it, and when there is room."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from litestar import Request, Response
 from litestar.types import ExceptionHandlersMap
 
 from api.problems import Problem, ProblemError, respond
+from api.quota_headers import rate_limit_headers, seconds_until
 from api.views import plain_amount
 from jobstore.errors import QuotaExceededError
-from jobstore.quotas import QuotaKind, QuotaStatus, window_length
+from jobstore.quotas import QuotaKind
 from safelight.telemetry.metrics import SUBMITS_REFUSED
 
 _LONGEST_RETRY_AFTER_S = 120  # SDKs that are told a longer time don't wait so long
 _JOB_ENDS_S = 2  # nobody knows when the next job ends; renders take seconds
-_MICRO = 1_000_000
-_MOST_TOLD = 8  # quotas in one answer: proxies take a few kilobytes of headers
 
 
 def refusal(error: QuotaExceededError, now: datetime) -> ProblemError:
     """The answer: 402 where money is short, 429 where time or the end of a job helps."""
     quota = error.status.quota
-    wait_s = _until(error.room_at, now)
+    wait_s = seconds_until(error.room_at, now)
     if quota.kind is QuotaKind.SPEND:
         status, code, detail, headers = 402, "budget_exceeded", _no_money(error), {"x-should-retry": "false"}
     elif quota.kind is QuotaKind.CONCURRENCY:
@@ -42,45 +33,6 @@ def refusal(error: QuotaExceededError, now: datetime) -> ProblemError:
         status, code, detail = 429, "rate_limited", _no_submit(error, wait_s)
         headers = _come_again(wait_s)
     return ProblemError(status, code, detail, headers=headers | rate_limit_headers(error.status, wait_s, now))
-
-
-def rate_limit_headers(status: QuotaStatus, wait_s: int | None, now: datetime) -> dict[str, str]:
-    """A quota's policy and what is left of it. Money is counted in millionths: the fields hold integers alone."""
-    policy, left = _told(status, wait_s, now)
-    return {"RateLimit-Policy": policy, "RateLimit": left}
-
-
-def standing_headers(statuses: Sequence[QuotaStatus], now: datetime) -> dict[str, str]:
-    """The same of several quotas as they stand, those of which the least share is left first, up to eight.
-
-    Here ``t`` is the time to the window's end. No quotas, no headers.
-    """
-    scarce = sorted(statuses, key=lambda status: status.left / status.quota.most if status.quota.most else Decimal(0))
-    told = [_told(status, _until(status.ends_at, now), now) for status in scarce[:_MOST_TOLD]]
-    if not told:
-        return {}
-    return {
-        "RateLimit-Policy": ", ".join(policy for policy, _ in told),
-        "RateLimit": ", ".join(left for _, left in told),
-    }
-
-
-def _told(status: QuotaStatus, wait_s: int | None, now: datetime) -> tuple[str, str]:
-    quota = status.quota
-    name = "-".join([quota.owner_kind, quota.kind, quota.period, *(["rolling"] if quota.rolling else [])])
-    scale = _MICRO if quota.kind is QuotaKind.SPEND else 1
-    policy = f'"{name}";q={_whole(quota.most * scale)}'
-    if quota.kind is not QuotaKind.REQUESTS:
-        unit = "jobs" if quota.kind is QuotaKind.CONCURRENCY else f"micro-{quota.currency.lower()}"
-        policy += f';qu="{unit}"'
-    length = window_length(quota, now)
-    if length is not None:
-        policy += f";w={math.ceil(length.total_seconds())}"
-    return policy, f'"{name}";r={_whole(status.left * scale)}' + ("" if wait_s is None else f";t={wait_s}")
-
-
-def _until(at: datetime | None, now: datetime) -> int | None:
-    return None if at is None else max(1, math.ceil((at - now).total_seconds()))
 
 
 def _come_again(wait_s: int | None) -> dict[str, str]:
@@ -107,10 +59,6 @@ def _no_submit(error: QuotaExceededError, wait_s: int | None) -> str:
 
 def _no_place(error: QuotaExceededError) -> str:
     return f"the limit of {error.status.quota.label} is reached; try again when one of them has ended"
-
-
-def _whole(amount: Decimal) -> int:
-    return int(amount.to_integral_value(ROUND_DOWN))
 
 
 def _over_quota(request: Request[Any, Any, Any], error: QuotaExceededError) -> Response[Problem]:

@@ -13,6 +13,7 @@ from api.minutes import MinuteLimit
 from api.openai.links import LinkSigner
 from api.openai.pixels import PixelWork
 from api.operating.recent import Recent
+from api.quota_headers import SubmitHeaders
 from api.sharing import SharedReads
 from api.tail import Tail
 from jobstore.live import Bell
@@ -41,6 +42,7 @@ class Services:
     links: LinkSigner
     sessions: Sessions
     pixels: PixelWork = field(default_factory=PixelWork)
+    quota_headers: SubmitHeaders = field(default_factory=SubmitHeaders)
     heartbeat_s: float = 15.0
     shared: SharedReads = field(default_factory=SharedReads)
     messages: MinuteLimit = field(default_factory=lambda: MinuteLimit(_MESSAGES_A_MINUTE))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from api.idempotency import REPLAYED
 from api.resolve import with_seed
 from api.services import Services
 from api.tracing import note_job, submit_span
@@ -24,6 +25,11 @@ class Accepted(NamedTuple):
 
     job: Job
     replayed: bool = False
+
+
+def submit_headers(services: Services, accepted: Accepted) -> dict[str, str]:
+    """What the answer to a submit tells besides the job: that it is a repeat, or how the key's quotas stand now."""
+    return REPLAYED if accepted.replayed else services.quota_headers.of(accepted.job.quotas)
 
 
 async def accept(services: Services, new: NewJob, *, seed_drawn: bool) -> Accepted:

@@ -10,6 +10,8 @@ from uuid import UUID
 
 from msgspec import Struct, field, structs
 
+from jobstore.quotas import QuotaStatus
+
 SEED_LIMIT = 2**53  # seeds below it are exact in every JSON parser
 
 
@@ -278,6 +280,7 @@ class Job(Struct, frozen=True, kw_only=True):
     before the job (None when no worker serves the lane); both are told for queued jobs alone, and only as far back as a
     store counts. ``expected_s`` is the device time, in seconds, that the job itself was expected to take at the submit.
     ``gpu_seconds`` is the device time that all its attempts took. ``fallbacks`` are the routes it has not taken yet.
+    ``quotas`` are those of its key, team and customer as its submit left them; whoever reads the job is not told.
     """
 
     id: UUID
@@ -317,6 +320,7 @@ class Job(Struct, frozen=True, kw_only=True):
     fallbacks: tuple[Route, ...] = ()
     traceparent: str | None = None
     webhook: JobWebhook | None = None
+    quotas: tuple[QuotaStatus, ...] = ()
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):

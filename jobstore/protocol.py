@@ -190,7 +190,7 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
 
         What a job may come to at most (``new.ceiling``) is held in its key's, team's and customer's quotas until it
         ends; then what it was charged stays. Any number of processes together never take more than a quota allows.
-        Raises QuotaExceededError, and nothing is written.
+        How they stand after it, the job's ``quotas`` tell. Raises QuotaExceededError, and nothing is written.
 
         Under a ``replay`` key that was used before, nothing is written and the first job comes back (its id is not
         ``new.id``). Any number of submits with one key at once make one job. Raises ReplayMismatchError where the

@@ -12,7 +12,7 @@ from litestar.params import PathParameter
 from api.auth import READ, SUBMIT, viewer
 from api.changing import with_answer
 from api.dimensions import gather_dimensions
-from api.idempotency import REPLAYED, IdempotencyKey, replay_of
+from api.idempotency import IdempotencyKey, replay_of
 from api.openai.answering import encoded, images_answer, room_for
 from api.openai.bifrost import ASYNC_ID, asked_id, expires_at, pending_answer, polled_job, result_ttl
 from api.openai.describing import Described, generation_answers
@@ -24,7 +24,7 @@ from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
 from api.resolve import names_no_seed, resolve
 from api.services import Services
-from api.submitting import accept
+from api.submitting import accept, submit_headers
 from jobstore.job import Job, JobState, NewJob
 
 JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})]
@@ -89,10 +89,11 @@ async def generate_later(
     if asked.stream:
         raise invalid("stream", "stream must be false here: the answer is fetched later")
     new = _new_job(asked, request, services)
-    job, replayed = await accept(services, new, seed_drawn=names_no_seed(asked))
+    accepted = await accept(services, new, seed_drawn=names_no_seed(asked))
+    job = accepted.job
     answer = AsyncAnswer(id=job.id, status="pending", created_at=job.created_at.isoformat())
     headers = {"Location": f"/v1/async/images/generations/{job.id}", **poll_headers(job), ASYNC_ID: str(job.id)}
-    return Response(answer, status_code=202, headers=headers | (REPLAYED if replayed else {}))
+    return Response(answer, status_code=202, headers=headers | submit_headers(services, accepted))
 
 
 @get(

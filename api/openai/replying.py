@@ -11,7 +11,6 @@ from litestar.response import Stream
 from msgspec.structs import replace
 
 from api.auth import may_stay
-from api.idempotency import REPLAYED
 from api.openai.answering import encoded, images_answer, room_for
 from api.openai.bifrost import ASYNC_ID, status_of, wants_async
 from api.openai.failures import failure_of
@@ -20,7 +19,7 @@ from api.openai.streaming import HEADERS, EventStream, ImageStream
 from api.preferences import preference_of
 from api.problems import ProblemError
 from api.services import Services
-from api.submitting import Accepted
+from api.submitting import Accepted, submit_headers
 from api.waiting import CLIENT_GONE, cancel, unless_gone, wait_for_end
 from jobstore.job import Job, JobState, NewJob
 
@@ -60,9 +59,8 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
         accepted = await submit(_anew(new, accepted.job))
     job = accepted.job
     cancels = manner.cancel_on_disconnect and not accepted.replayed  # a job that another request made is that one's
-    headers = _told_of(job) | (REPLAYED if accepted.replayed else {})
     if wants_async(request):
-        return _pending(job, headers)
+        return _pending(job, _told_of(job) | submit_headers(services, accepted))
     if manner.stream:
         stream = ImageStream(
             services,
@@ -72,7 +70,7 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
             may_stay=lambda: may_stay(request, job),
             cancel_on_disconnect=cancels,
         )
-        return EventStream(stream.frames(), headers={**headers, **HEADERS})
+        return EventStream(stream.frames(), headers={**_told_of(job), **submit_headers(services, accepted), **HEADERS})
     most = services.settings.server.sync_wait_s
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=most, most=most)
@@ -84,8 +82,8 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
     if manner.cancel_on_disconnect and accepted.replayed and _is_given_up(waited):
         return await reply(services, request, _anew(new, waited), submit, manner)
     job = waited
-    headers |= preference.applied(waited_s=limit_s, pending=not job.state.terminal)
-    return await ended_or_pending(services, request, job, headers)
+    applied = preference.applied(waited_s=limit_s, pending=not job.state.terminal)
+    return await ended_or_pending(services, request, job, submit_headers(services, accepted) | applied)
 
 
 async def ended_or_pending(

@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
@@ -96,8 +98,8 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         return await (self._submit_alone(new, pictures) if pictures else self._intake.submit(new))
 
     async def _submit_alone(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        row = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
-        return await self.told(row)
+        taken = await self.in_transaction(lambda rows: submit.by_rules(rows, new, pictures))
+        return replace(await self.told(taken.row), quotas=taken.quotas)
 
     async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         found, limited = await self._transactions.pipelined(lambda rows: submit.together(rows, jobs, self._since))

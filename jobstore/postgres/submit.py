@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from jobstore.errors import QuotaExceededError
 from jobstore.job import CacheOutcome, Job, JobState, NewJob, Picture
 from jobstore.postgres import quotas, replays
@@ -16,13 +18,18 @@ from jobstore.postgres.listing import told
 from jobstore.postgres.quotas import Since
 from jobstore.postgres.rows import PostgresRows
 from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
-from jobstore.quotas import EPOCH, Owner
+from jobstore.quotas import EPOCH, Owner, QuotaStatus
 from jobstore.rules import requests
 from jobstore.rules.quotas import Admission, Entry, owners_of
 from jobstore.rules.rows import Booking, Row
 
 Accepted = Job | QuotaExceededError | None
 """What became of a submit; None where its idempotency key is known, and the rules must look."""
+
+Whose = tuple[UUID | None, str | None, str | None]
+"""The key, team and customer of a job."""
+
+Standing = Mapping[Whose, tuple[QuotaStatus, ...]]
 
 _TOLD = ("seq", "state", "lane", "rank_at", "expected_s", "created_at", "start_by", "deadline_at")
 
@@ -49,17 +56,12 @@ class LostRaceError(Exception):
     """An identical submit came first: the transaction is to be run again."""
 
 
-async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> Row:
-    """The row of a job, or of the one that its idempotency key made before.
-
-    Raises LostRaceError, QuotaExceededError.
-    """
-    row = await requests.replayed(rows, new)
-    if row is None:
-        row = await requests.accept(rows, new, pictures)
-    if row is None:
+async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture]) -> requests.Taken:
+    """What ``requests.take`` says. Raises what that does, and LostRaceError where it has nothing to say."""
+    taken = await requests.take(rows, new, pictures)
+    if taken is None:
         raise LostRaceError
-    return row
+    return taken
 
 
 async def together(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> tuple[list[Accepted], set[Owner]]:
@@ -76,7 +78,7 @@ async def together(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> 
     admitted, refused = _admit(gate, [new for new in jobs if new.id in fresh])
     rows.book_quotas(gate.bookings)
     await replays.undo(rows.connection, [new for new in jobs if new.id in refused], earlier)
-    found = await _write(rows, admitted)
+    found = await _write(rows, admitted, _standing(gate, admitted))
     return [refused.get(new.id) or found.get(new.id) for new in jobs], gate.limited
 
 
@@ -100,25 +102,34 @@ def _admit(
     return admitted, refused
 
 
-def _whose(new: NewJob) -> tuple[UUID | None, str | None, str | None]:
+def _standing(gate: Admission, admitted: Sequence[tuple[NewJob, list[Entry]]]) -> Standing:
+    """How quotas stand once all are let in: the same for all jobs of the same owners, so worked out once."""
+    if not gate.limited:
+        return {}
+    return {whose: gate.standing(owners_of(*whose)) for whose in {_whose(new) for new, _ in admitted}}
+
+
+def _whose(new: NewJob) -> Whose:
     return new.key_id, new.team, new.customer
 
 
-async def _write(rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]]) -> dict[UUID, Job]:
+async def _write(
+    rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]], standing: Standing
+) -> dict[UUID, Job]:
     """The jobs by id: those that wait by themselves at once, then one by one those that join a render in flight."""
     if not admitted:
         return {}
     arguments = arguments_of((new, _columns(new, entries)) for new, entries in admitted)
     added = await every(rows.connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
     by_id = {row["id"]: row for row in added}
-    jobs = {new.id: _job(new, by_id[new.id]) for new, _ in admitted if new.id in by_id}
+    jobs = {new.id: _job(new, by_id[new.id], standing) for new, _ in admitted if new.id in by_id}
     rows.book([_booking(new) for new, _ in admitted if new.id in by_id and new.key_id is not None and new.price])
     for new, entries in sorted(admitted, key=lambda pair: pair[0].fingerprint):
         if new.id not in by_id:
             row = await requests.accept_admitted(rows, new, (), entries)
             if row is None:
                 raise LostRaceError
-            jobs[new.id] = await told(rows.connection, row)
+            jobs[new.id] = replace(await told(rows.connection, row), quotas=standing.get(_whose(new), ()))
     return jobs
 
 
@@ -133,7 +144,7 @@ def _booking(new: NewJob) -> Booking:
     return Booking(new.key_id, new.currency, new.price, Decimal(0))
 
 
-def _job(new: NewJob, row: Row) -> Job:
+def _job(new: NewJob, row: Row, standing: Standing) -> Job:
     """The job of a submit, with what the store made of it: no need to read back what was written a moment ago."""
     state = JobState(row["state"])
     position, eta_s = (place_of(row, COUNTED_AT_SUBMIT) if state is JobState.QUEUED else None) or (None, None)
@@ -164,4 +175,5 @@ def _job(new: NewJob, row: Row) -> Job:
         fallbacks=new.fallbacks,
         traceparent=new.traceparent,
         webhook=new.webhook,
+        quotas=standing.get(_whose(new), ()),
     )

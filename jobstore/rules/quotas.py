@@ -90,7 +90,9 @@ class _Counter:
     def __init__(self, quota: Quota, slices: Sequence[Slice], now: datetime) -> None:
         self.quota = quota
         self.entry = Entry(quota.id, slice_start(quota, now), quota.kind)  # all jobs come at the same time
-        self.taken = sum((piece.taken for piece in slices), _NOTHING)
+        self._held_before = sum((piece.held for piece in slices), _NOTHING)
+        self._used_before = sum((piece.used for piece in slices), _NOTHING)
+        self.taken = self._held_before + self._used_before
         self._slices = slices
         self._now = now
         self._held = self._used = _NOTHING
@@ -114,12 +116,8 @@ class _Counter:
     @property
     def status(self) -> QuotaStatus:
         """How the quota stands, with what is booked."""
-        return status_of(self.quota, self._counted, self._now)
-
-    @property
-    def _counted(self) -> list[Slice]:
-        """The slices that count, and what is booked."""
-        return [*self._slices, Slice(starts_at=self.entry.starts_at, held=self._held, used=self._used)]
+        held, used = self._held_before + self._held, self._used_before + self._used
+        return QuotaStatus(quota=self.quota, held=held, used=used, ends_at=window_end(self.quota, self._now))
 
     def room_at(self, amount: Decimal) -> datetime | None:
         """When there is room for so much if nothing else comes; None where no passing of time makes any."""
@@ -129,7 +127,8 @@ class _Counter:
         if not quota.rolling:
             return window_end(quota, self._now)
         excess = self.taken + amount - quota.most
-        for piece in sorted(self._counted, key=lambda piece: piece.starts_at):
+        booked = Slice(starts_at=self.entry.starts_at, held=self._held, used=self._used)
+        for piece in sorted([*self._slices, booked], key=lambda piece: piece.starts_at):
             excess -= piece.taken
             if excess <= 0:
                 return leaves_at(quota, piece.starts_at)
@@ -160,6 +159,10 @@ class Admission:
     def bookings(self) -> list[QuotaBooking]:
         """What has been booked so far, a row a slice."""
         return [counter.booking for counter in self._booked.values()]
+
+    def standing(self, owners: Iterable[Owner]) -> tuple[QuotaStatus, ...]:
+        """How the quotas of these owners stand, with all that has been booked so far."""
+        return tuple(counter.status for owner in owners for counter in self._counters.get(owner, ()))
 
     def admit(self, job: Claimant, owners: Sequence[Owner], *, waits: bool, counts: bool = True) -> list[Entry]:
         """Book the job with all quotas of its owners; where it is booked. Raises QuotaExceededError, nothing booked.

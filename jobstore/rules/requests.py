@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import structs
@@ -23,7 +24,7 @@ from jobstore.job import CacheOutcome, JobState, NewJob, Picture, Replay
 from jobstore.ledger import Spent
 from jobstore.operating.jobs import CanceledMany, JobFilter, Redriven
 from jobstore.protocol import Settled
-from jobstore.quotas import Owner
+from jobstore.quotas import Owner, QuotaStatus
 from jobstore.rules.moves import Columns, end_now, followers_of, move, tell, write
 from jobstore.rules.quotas import Admission, Entry, admission, owners_of
 from jobstore.rules.rows import NOW, Booking, Place, Row, Rows, job_of
@@ -36,6 +37,22 @@ _STANDING = {
     JobState.SUCCEEDED: "succeeded",
     JobState.CANCELED: "was canceled",
 }
+
+
+class Taken(NamedTuple):
+    """The row of a submit's job, and how its owners' quotas stand; of a job that was made before, that isn't told."""
+
+    row: Row
+    quotas: tuple[QuotaStatus, ...] = ()
+
+
+async def take(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Taken | None:
+    """The job that the submit's idempotency key made before, or else the one that it makes; None as ``accept`` says.
+
+    Raises ReplayMismatchError, ReplayGoneError, QuotaExceededError.
+    """
+    row = await replayed(rows, new)
+    return await accept(rows, new, pictures) if row is None else Taken(row)
 
 
 async def replayed(rows: Rows, new: NewJob) -> Row | None:
@@ -64,8 +81,8 @@ async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | 
     return row
 
 
-async def accept(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | None:
-    """Insert a job as what it is: answered, joined to a render in flight, or waiting; its row.
+async def accept(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Taken | None:
+    """Insert a job as what it is: answered, joined to a render in flight, or waiting.
 
     None where an identical submit won the race: then the store runs the transaction again. Raises QuotaExceededError.
     """
@@ -73,11 +90,12 @@ async def accept(rows: Rows, new: NewJob, pictures: Sequence[Picture]) -> Row | 
     gate = await admission(rows, owners)
     entries = gate.admit(new, owners, waits=not pictures)
     rows.book_quotas(gate.bookings)
-    return await accept_admitted(rows, new, pictures, entries)
+    row = await accept_admitted(rows, new, pictures, entries)
+    return None if row is None else Taken(row, gate.standing(owners))
 
 
 async def accept_admitted(rows: Rows, new: NewJob, pictures: Sequence[Picture], entries: Sequence[Entry]) -> Row | None:
-    """The same for a job that its quotas have let in already, booked in these slices of them."""
+    """The same for a job that its quotas have let in already, booked in these slices of them; its row."""
     booked: Columns = {"quotas": [entry.kept for entry in entries]}
     if pictures:
         return await _answered(rows, new, pictures, booked)

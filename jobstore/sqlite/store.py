@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import TypeVar
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
@@ -75,15 +77,16 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteRep
         await self._read(check_current)
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
-        async def work(rows: SqliteRows) -> Row:
+        async def work(rows: SqliteRows) -> requests.Taken:
             for lane in new.lanes:
                 await claims.add_lane(self._database, lane)
-            row = await requests.replayed(rows, new) or await requests.accept(rows, new, pictures)
-            if row is None:
+            taken = await requests.take(rows, new, pictures)
+            if taken is None:
                 raise LookupError("a fingerprint was taken in the middle of a transaction")
-            return row
+            return taken
 
-        return await self.told(await self.in_transaction(work))
+        taken = await self.in_transaction(work)
+        return replace(await self.told(taken.row), quotas=taken.quotas)
 
     async def told(self, row: Row) -> Job:
         return await self._read(lambda d: listing.told(SqliteRows(d), row))

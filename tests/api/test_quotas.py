@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -10,13 +11,16 @@ import httpx
 import pytest
 from openai import APIStatusError, OpenAI
 
+from api.quota_headers import SubmitHeaders
 from jobstore.audit import AuditFilter
 from jobstore.keys import Scope
+from jobstore.quotas import QuotaStatus
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
 from tests.api.test_queue_limits import refused
 from tests.contract.keying import make_key
+from tests.contract.making import new_quota
 
 SPEND = {"kind": "spend", "limit": "0.025", "owner": {"team": "ads"}}
 
@@ -326,3 +330,52 @@ def test_a_key_is_told_how_its_quotas_stand_in_headers(door: Door) -> None:
     for hours in (1, 2, 3, 4, 6, 8, 12):
         door.limit(kind="requests", limit=1000, period=f"{hours}h", owner={"team": "ads"})
     assert door.ask("GET", "/v1/me", "ann").headers["ratelimit"].count(";r=") == 8
+
+
+SUBMITS: list[tuple[str, dict[str, str], int]] = [
+    ("/v1/jobs", {}, 202),
+    ("/v1/images/generations", {"prefer": "respond-async"}, 202),
+    ("/v1/async/images/generations", {}, 202),
+    ("/v1/images/generations", {}, 200),
+]
+
+
+def test_a_submit_that_is_taken_tells_what_it_leaves(door: Door, worker: Driver) -> None:
+    """On every way in; what is found in the cache, too. A repeat booked nothing, and nothing was looked up for it."""
+    assert "ratelimit" not in door.submit("ann").headers
+    door.limit(kind="requests", limit=9, period="1d")
+    door.limit(kind="spend", limit="0.10", owner={"customer": "acme"})
+    body = {"prompt": "a red circle", "seed": 5, "model": "scenes"}
+    known = door.keys["ann"] | {"idempotency-key": "k"}
+    assert door.http.post("/v1/jobs", json=body, headers=known).headers["ratelimit"].count(";r=") == 2
+    for _ in range(2):
+        worker.render()
+    for left, (path, headers, status) in zip((7, 6, 5, 4), SUBMITS, strict=True):
+        response = door.http.post(path, json=body, headers=door.keys["ann"] | headers)
+        assert response.status_code in (status, 200), response.text
+        told = response.headers
+        assert told["ratelimit-policy"] == (
+            '"team-requests-1d";q=9;w=86400, "customer-spend-total";q=100000;qu="micro-usd"'
+        )
+        assert re.fullmatch(rf'"team-requests-1d";r={left};t=\d+, "customer-spend-total";r=90000', told["ratelimit"]), (
+            told["ratelimit"]
+        )
+    repeated = door.http.post("/v1/jobs", json=body, headers=known)
+    assert repeated.headers["idempotency-replayed"] == "true"
+    assert "ratelimit" not in repeated.headers
+    stream = {**body, "stream": True, "seed": 6}
+    with door.http.stream("POST", "/v1/images/generations", json=stream, headers=door.keys["ann"]) as response:
+        assert response.headers["ratelimit"].startswith('"team-requests-1d";r=3;')
+
+
+def test_headers_of_what_was_written_together_are_made_once() -> None:
+    """And anew for others, or when a second has passed: they count in seconds."""
+    status = QuotaStatus(quota=new_quota(most=5, kind="concurrency"), held=Decimal(1), used=Decimal(0), ends_at=None)
+    shared, other = (status,), (status, status)
+    headers = SubmitHeaders()
+    assert headers.of(()) == {}
+    first = headers.of(shared)
+    assert first["RateLimit"] == '"team-concurrency-total";r=4'
+    assert headers.of(shared) is first
+    assert headers.of(other)["RateLimit"].count("r=4") == 2
+    assert headers.of(shared) == first

@@ -147,6 +147,36 @@ async def test_a_repeat_counts_once(store: JobStore) -> None:
     assert (await store.submit(job(replay=Replay(key="l", body_sha256="b")))).id != first.id
 
 
+async def test_who_submits_is_told_how_its_quotas_stand(store: JobStore) -> None:
+    """With what was booked, of all that bind it, whatever becomes of the job; who reads the job later is not."""
+    key_id = uuid7()
+    assert (await store.submit(job(key_id=key_id))).quotas == ()
+    await store.create_quota(new_quota(most=1))
+    await store.create_quota(new_quota(str(key_id), 9, "requests", owner_kind="key", period="1d"))
+    await store.create_quota(new_quota("ops", 5))
+    replay = Replay(key="k", body_sha256="b")
+    first = await store.submit(job(key_id=key_id, fingerprint="f", replay=replay))
+    joined = await store.submit(job(key_id=key_id, fingerprint="f"))
+    found = job(key_id=key_id)
+    hit = await store.submit(found, pictures(found.id, 0))
+    for taken, left in ((first, ("0.9", "8")), (joined, ("0.8", "7")), (hit, ("0.8", "6"))):
+        assert {status.left for status in taken.quotas} == {Decimal(amount) for amount in left}
+    assert sorted(hit.quotas, key=str) == sorted(await store.quotas([("team", "ads"), ("key", str(key_id))]), key=str)
+    assert (await store.get(first.id)).quotas == ()
+    repeated = await store.submit(job(key_id=key_id, fingerprint="f", replay=replay))
+    assert (repeated.id, repeated.quotas) == (first.id, ())
+
+
+async def test_those_that_are_taken_together_hear_what_they_leave(stores: tuple[JobStore, ...]) -> None:
+    """Nobody is told that there is more than there is, and the last one hears of nothing left."""
+    await stores[0].create_quota(new_quota(most=20, kind="concurrency"))
+    taken, _ = await submit_all(stores, [job(team="ads" if index % 2 else "ops") for index in range(40)])
+    left = [[status.left for status in one.quotas] for one in taken if one.team == "ads"]
+    assert min(left) == [0]
+    assert all(amount <= 19 for amounts in left for amount in amounts)
+    assert all(one.quotas == () for one in taken if one.team == "ops")
+
+
 async def test_submits_and_jobs_at_once_are_counted_exactly(stores: tuple[JobStore, ...]) -> None:
     """Over all processes; a rate says when to come again, one on jobs at once can't."""
     await stores[0].create_quota(new_quota("fast", 7, "requests", period="1h", rolling=True))
