@@ -62,9 +62,15 @@ WITH asked AS MATERIALIZED (
     SELECT row_number() OVER () AS turn, clock_timestamp() AS now, job.*
     FROM jsonb_to_recordset(%(jobs)s) AS job ({_RECORD})
 ),
+-- Once for all that want the same, and kept from being written into each place that names it.
+paces AS MATERIALIZED (
+    SELECT wanted.*, found.expected_s
+    FROM (SELECT DISTINCT model, pixels, image_steps FROM asked) AS wanted
+    CROSS JOIN LATERAL ({_expected("wanted.image_steps", "wanted.pixels", "wanted.model")}) AS found
+),
 expected AS (
-    SELECT asked.*, CASE WHEN state = 'succeeded' THEN 0 ELSE found.expected_s / weight END AS share_s, found.expected_s
-    FROM asked CROSS JOIN LATERAL ({_expected("asked.image_steps", "asked.pixels", "asked.model")}) AS found
+    SELECT asked.*, paces.expected_s, CASE WHEN state = 'succeeded' THEN 0 ELSE paces.expected_s / weight END AS share_s
+    FROM asked JOIN paces USING (model, pixels, image_steps)
 ),
 tenants AS MATERIALIZED (
     SELECT tenant.*, found.start_tag
@@ -77,9 +83,10 @@ moving AS (
         WHEN start_at > now OR leader_id IS NOT NULL THEN 0
         WHEN NOT joinable THEN share_s
         WHEN row_number() OVER (PARTITION BY fingerprint, joinable ORDER BY turn) > 1 THEN 0
-        WHEN EXISTS (
-            SELECT FROM job WHERE job.fingerprint = expected.fingerprint
-            AND job.joinable AND job.leader_id IS NULL AND job.state IN ('scheduled', 'queued', 'running')
+        -- Not EXISTS, for which all that is in flight may be read and hashed.
+        WHEN (
+            SELECT true FROM job WHERE job.fingerprint = expected.fingerprint
+            AND job.joinable AND job.leader_id IS NULL AND job.state IN ('scheduled', 'queued', 'running') LIMIT 1
         ) THEN 0
         ELSE share_s
     END AS moves_s

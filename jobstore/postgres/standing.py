@@ -11,23 +11,24 @@ COUNTED = 10_000
 COUNTED_AT_SUBMIT = 100
 """The same for a job that has just come in: nobody's submit is to be slower because the queue is long."""
 
-AHEAD = """
-SELECT count(*) AS jobs_ahead, coalesce(sum(ahead.expected_s), 0) AS seconds_ahead, (
-    SELECT count(*) FROM worker
-    WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND this.lane = ANY(lanes)
-        AND drain_asked_at IS NULL
-) AS devices
-FROM (
-    SELECT expected_s FROM job
-    WHERE state = 'queued' AND leader_id IS NULL AND lane = this.lane AND (rank_at, seq) < (this.rank_at, this.seq)
-    LIMIT %(counted)s
-) AS ahead
+
+def devices_of(lane: str) -> str:
+    """The query that counts the devices which take further jobs of a lane, which an expression names."""
+    return f"""
+SELECT count(*) FROM worker
+WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND {lane} = ANY(lanes) AND drain_asked_at IS NULL
 """
-"""Jobs, seconds of device time and devices that take further jobs, of a row that the query around it calls ``this``."""
+
 
 _STANDING = f"""
-SELECT found.* FROM (SELECT %(lane)s::text AS lane, %(rank_at)s::float8 AS rank_at, %(seq)s::bigint AS seq) AS this
-CROSS JOIN LATERAL ({AHEAD}) AS found
+SELECT count(*) AS jobs_ahead, coalesce(sum(ahead.expected_s), 0) AS seconds_ahead,
+    ({devices_of("%(lane)s::text")}) AS devices
+FROM (
+    SELECT expected_s FROM job
+    WHERE state = 'queued' AND leader_id IS NULL AND lane = %(lane)s
+        AND (rank_at, seq) < (%(rank_at)s::float8, %(seq)s::bigint)
+    ORDER BY rank_at, seq LIMIT %(counted)s
+) AS ahead
 """
 
 
@@ -45,7 +46,7 @@ async def standing(connection: Connection, row: Row, counted: int = COUNTED) -> 
 
 
 def place_of(ahead: Row, counted: int) -> tuple[int, float | None] | None:
-    """Place and seconds, from the columns of ``AHEAD``."""
+    """Place and seconds, from jobs and seconds of device time before a job, and the devices that take further ones."""
     if ahead["jobs_ahead"] == counted:
         return None
     return ahead["jobs_ahead"] + 1, ahead["seconds_ahead"] / ahead["devices"] if ahead["devices"] else None

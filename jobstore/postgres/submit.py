@@ -17,7 +17,7 @@ from jobstore.postgres.insert import INSERT_JOBS, arguments_of
 from jobstore.postgres.listing import told
 from jobstore.postgres.quotas import Since
 from jobstore.postgres.rows import PostgresRows
-from jobstore.postgres.standing import AHEAD, COUNTED_AT_SUBMIT, place_of
+from jobstore.postgres.standing import COUNTED_AT_SUBMIT, devices_of, place_of
 from jobstore.quotas import EPOCH, Owner, QuotaStatus
 from jobstore.rules import requests
 from jobstore.rules.quotas import Admission, Entry, owners_of
@@ -33,23 +33,37 @@ Standing = Mapping[Whose, tuple[QuotaStatus, ...]]
 
 _TOLD = ("seq", "state", "lane", "rank_at", "expected_s", "created_at", "start_by", "deadline_at")
 
-# The same as ``requests.accept`` for jobs that are neither answered nor find one like them in flight.
-_PLAIN = f"""
+PLAIN = f"""
 WITH added AS ({INSERT_JOBS}),
 told AS (
     INSERT INTO job_event (job_id, kind, data)
     SELECT id, 'state', jsonb_build_object('state', state, 'attempt', attempts, 'cache', cache) FROM added ORDER BY seq
+),
+lanes AS MATERIALIZED (
+    SELECT lane, ({devices_of("asked.lane")}) AS devices FROM (SELECT DISTINCT lane FROM added) AS asked
+),
+-- The first of each lane's queue: what is before a job there is known, or that it is too much to be counted.
+fronts AS MATERIALIZED (
+    SELECT lanes.*, front.* FROM lanes LEFT JOIN LATERAL (
+        SELECT rank_at, seq, expected_s FROM job
+        WHERE state = 'queued' AND leader_id IS NULL AND lane = lanes.lane ORDER BY rank_at, seq LIMIT %(counted)s
+    ) AS front ON true
 )
 SELECT this.id, {", ".join(f"this.{name}" for name in _TOLD)}, ahead.devices,
-    least(ahead.jobs_ahead + this.mates, %(counted)s) AS jobs_ahead, ahead.seconds_ahead + this.mates_s AS seconds_ahead
+    least(ahead.jobs + this.mates, %(counted)s) AS jobs_ahead, ahead.seconds + this.mates_s AS seconds_ahead
 FROM (
     -- Those that are inserted beside a job can't be counted in the table yet.
     SELECT added.*, count(*) FILTER (WHERE state = 'queued') OVER before AS mates,
         coalesce(sum(expected_s) FILTER (WHERE state = 'queued') OVER before, 0) AS mates_s
     FROM added
     WINDOW before AS (PARTITION BY lane ORDER BY rank_at, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-) AS this CROSS JOIN LATERAL ({AHEAD}) AS ahead
+) AS this CROSS JOIN LATERAL (
+    SELECT min(devices) AS devices, count(*) FILTER (WHERE earlier) AS jobs,
+        coalesce(sum(expected_s) FILTER (WHERE earlier), 0) AS seconds
+    FROM (SELECT *, (rank_at, seq) < (this.rank_at, this.seq) AS earlier FROM fronts WHERE lane = this.lane) AS front
+) AS ahead
 """
+"""The same as ``requests.accept`` for jobs that are neither answered nor find one like them in flight."""
 
 
 class LostRaceError(Exception):
@@ -120,7 +134,7 @@ async def _write(
     if not admitted:
         return {}
     arguments = arguments_of((new, _columns(new, entries)) for new, entries in admitted)
-    added = await every(rows.connection, _PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
+    added = await every(rows.connection, PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
     by_id = {row["id"]: row for row in added}
     jobs = {new.id: _job(new, by_id[new.id], standing) for new, _ in admitted if new.id in by_id}
     rows.book([_booking(new) for new, _ in admitted if new.id in by_id and new.key_id is not None and new.price])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import psycopg
 
 from jobstore.ids import uuid7
+from jobstore.job import NewJob
+from jobstore.postgres.insert import arguments_of
+from jobstore.postgres.standing import COUNTED_AT_SUBMIT
 from jobstore.postgres.store import PostgresStore
+from jobstore.postgres.submit import PLAIN
 from tests.contract.making import claimed, new_job, new_worker, result
 
 MANY = 100_000
@@ -15,9 +19,9 @@ INSERT INTO job (id, state, lane, model, batch_key, rank_at, start_tag, share_s,
                  fingerprint, seedless_fingerprint, joinable, cache, key_id, dimensions, currency, price, reserved,
                  max_attempts, attempts_allowed)
 SELECT gen_random_uuid(), state, lane, model, batch_key, rank_at + n * share_s, start_tag + n * share_s, share_s,
-       expected_s, request, format, fingerprint || n, seedless_fingerprint, joinable, cache, key_id, dimensions,
-       currency, 0, 0, max_attempts, attempts_allowed
-FROM job, generate_series(1, %(copies)s) AS n
+       expected_s, request, format, %(before)s || fingerprint || n, seedless_fingerprint, joinable, cache, key_id,
+       dimensions, currency, 0, 0, max_attempts, attempts_allowed
+FROM (SELECT * FROM job ORDER BY seq LIMIT 1) AS job, generate_series(1, %(copies)s) AS n
 """
 
 
@@ -28,7 +32,7 @@ async def test_a_hundred_thousand_jobs_of_one_key_do_not_keep_another_waiting(
     many, one = uuid7(), uuid7()
     await store.submit(new_job("f", key_id=many))
     with psycopg.connect(database) as connection:
-        connection.execute(COPIES, {"copies": MANY - 1})
+        connection.execute(COPIES, {"copies": MANY - 1, "before": ""})
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("ANALYZE job")
     worker = new_worker()
@@ -43,3 +47,27 @@ async def test_a_hundred_thousand_jobs_of_one_key_do_not_keep_another_waiting(
         keys = [(await claimed(store, worker)).job.key_id for _ in range(2)]
         assert one in keys
     assert (await store.backlog()).keys[many] == MANY - 20 * 2 - 2
+
+
+async def test_a_submit_reads_as_little_of_a_long_queue_as_of_a_short_one(store: PostgresStore, database: str) -> None:
+    """Counted in pages of the database, which no other work on the machine changes."""
+    key_id = uuid7()
+    await store.submit(new_job("f", key_id=key_id))
+    pages = []
+    with psycopg.connect(database, autocommit=True) as connection:
+        for copies in (200, 4_000):
+            connection.execute(COPIES, {"copies": copies, "before": f"of {copies} "})
+            connection.execute("ANALYZE job")
+            pages.append(_pages_of_a_submit(connection, [new_job(key_id=key_id) for _ in range(8)]))
+    assert pages[1] < 2 * pages[0]
+
+
+def _pages_of_a_submit(connection: psycopg.Connection, jobs: list[NewJob]) -> int:
+    """How many pages the statement that accepts the jobs looks at."""
+    arguments = arguments_of((new, {"joinable": True, "reserved": new.price}) for new in jobs)
+    asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {PLAIN}"
+    with connection.transaction(force_rollback=True):
+        row = connection.execute(asked, arguments | {"counted": COUNTED_AT_SUBMIT}).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
