@@ -11,10 +11,10 @@ from litestar.typing import FieldDefinition
 
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.openai.schemas import PriceRequest
-from api.operating.schemas import CancelRequest
+from api.operating.schemas import CancelRequest, RedriveRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
-from api.schemas import PauseRequest, RedriveRequest, SubmitRequest
+from api.schemas import PauseRequest, SubmitRequest
 from api.webhook_schemas import EndpointPatch, EndpointRequest
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from api.price_schemas import PricingView
 from api.webhook_schemas import Url, WebhookRequest, WebhookView
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
-from safelight.config.settings import Lane, Name
+from safelight.config.settings import Name
 
 DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
 DimensionValue = Annotated[str, Meta(max_length=256)]
@@ -162,40 +162,6 @@ class JobList(Struct, frozen=True, kw_only=True):
     data: tuple[JobView, ...]
     next_cursor: str | None
     stopped_early: bool
-
-
-class RedriveRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which dead letters to queue anew: failed or dead jobs for which everything named holds, first ended first.
-
-    ``finished_after`` and ``finished_before`` are RFC 3339 with a time zone. ``limit`` bounds how many. ``dry_run``
-    counts and changes nothing; with ``expected``, nothing is queued where the filter names more jobs than that,
-    or more than can be counted: with ``all`` every job that it names is meant, however many.
-    """
-
-    states: Annotated[tuple[Literal["dead", "failed"], ...], Meta(min_length=1)] = ("dead", "failed")
-    lane: Lane | None = None
-    model: Name | None = None
-    error_code: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")] | None = None
-    finished_after: Annotated[datetime, Meta(tz=True)] | None = None
-    finished_before: Annotated[datetime, Meta(tz=True)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
-    dry_run: bool = False
-    expected: Annotated[int, Meta(ge=0, le=10_000)] | None = None
-    all: bool = False
-
-
-class Redriven(Struct, frozen=True, kw_only=True):
-    """The jobs that were queued anew, or with ``dry_run`` would be: then ``count`` is that of the filter.
-
-    ``at_least`` says that counting stopped before the end, ``more`` that the filter names more than this call did.
-    """
-
-    dry_run: bool
-    count: int
-    at_least: bool
-    as_of: datetime | None
-    job_ids: tuple[UUID, ...]
-    more: bool
 
 
 class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

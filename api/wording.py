@@ -26,13 +26,13 @@ _KINDS = {
     "array": "a list",
     "object": "an object",
 }
-_TIMES = ("start_at", "expires_at", "finished_after", "finished_before")
+_TIMES = ("start_at", "expires_at", "created_after", "created_before", "finished_after", "finished_before")
 _OWNERS = ("team", "customer")
 # Parts of a request whose whole rule fits one sentence, whichever half of it was broken.
 _RULES = {
     "seed": f"seed must be a whole number from 0 to {SEED_LIMIT - 1}, or -1 for a random one",
     **{field: f"{field} must be a time like 2026-01-31T12:00:00Z" for field in _TIMES},
-    "states": "states must be one or both of dead and failed",
+    "states": "states must be scheduled, queued or running for a cancel, dead or failed for a redrive; one or more",
     "adapters": "adapters must be names with weights from -10 to 10, or a list of names, 4 at most",
     "previews": "previews must be true, false, or how many steps lie between two, 0 to 1000",
     "scopes": "scopes must be one or more of submit, read, observe and admin",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -19,11 +19,8 @@ from jobstore.job import JobState
 from jobstore.operating.jobs import JobFilter
 from safelight.config.settings import Lane, Name
 
-LETTERS = (JobState.DEAD, JobState.FAILED)
-"""What a redrive queues anew."""
-
-_REDRIVEN_BY = ("states", "model", "lane", "key_id", "error_code")
-_RARE = frozenset({"dimension", "host", "worker", "error_code", "created_after", "created_before"})
+TIMES = ("created_after", "created_before", "finished_after", "finished_before")
+_RARE = frozenset({"dimension", "host", "worker", "error_code", *TIMES})
 _SEVERAL = ("state", "dimension")
 _Time = Annotated[str, Meta(max_length=40)]
 
@@ -42,6 +39,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     error_code: ErrorCode | None = None
     created_after: _Time | None = None
     created_before: _Time | None = None
+    finished_after: _Time | None = None
+    finished_before: _Time | None = None
 
 
 class Search(Struct, frozen=True, kw_only=True):
@@ -60,14 +59,9 @@ class Search(Struct, frozen=True, kw_only=True):
         return any(name in _RARE for name, _ in self.pairs)
 
     @property
-    def since(self) -> str:
-        """``created_after`` as a form's field for times takes it, in UTC."""
-        return local_time(self.where.created_after)
-
-    @property
-    def until(self) -> str:
-        """``created_before``, likewise."""
-        return local_time(self.where.created_before)
+    def times(self) -> dict[str, str]:
+        """The times as a form's fields take them, in UTC, by their names."""
+        return {name: local_time(getattr(self.where, name)) for name in TIMES}
 
 
 def search_of(request: AnyRequest, services: Services, *more: str) -> Search:
@@ -99,18 +93,10 @@ def in_words(where: JobFilter, keys: Mapping[UUID, str]) -> list[tuple[str, str]
         ("error", where.error_code),
         ("submitted from", local_time(where.created_after)),
         ("submitted before", local_time(where.created_before)),
+        ("ended from", local_time(where.finished_after)),
+        ("ended before", local_time(where.finished_before)),
     ]
     return [(name, str(value)) for name, value in told if value]
-
-
-def within(where: JobFilter, states: Sequence[JobState]) -> tuple[JobState, ...]:
-    """Those of ``states`` that the filter lets through."""
-    return tuple(state for state in states if not where.states or state in where.states)
-
-
-def redrives(where: JobFilter) -> bool:
-    """Whether a redrive can go by all that the filter names: it goes by less than a search does."""
-    return where == JobFilter(**{name: getattr(where, name) for name in _REDRIVEN_BY})
 
 
 def _filter_of(asked: Asked) -> JobFilter:
@@ -124,8 +110,7 @@ def _filter_of(asked: Asked) -> JobFilter:
         dimension=[*asked.dimension],
         text=asked.text,
         error_code=asked.error_code,
-        created_after=with_zone(asked.created_after),
-        created_before=with_zone(asked.created_before),
+        **{name: with_zone(getattr(asked, name)) for name in TIMES},
     )
 
 

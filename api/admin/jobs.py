@@ -14,18 +14,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from api.admin.advice import ADVICE
-from api.admin.job_filter import LETTERS, Search, has_blanks, in_words, redrives, search_of, within
+from api.admin.job_filter import Search, has_blanks, in_words, search_of
 from api.admin.job_pictures import is_cheap
 from api.admin.rendering import AnyRequest, page
 from api.lanes import all_lanes
 from api.openapi import ServicesDependency
+from api.operating.acts import within
 from api.problems import invalid
 from api.services import Services
 from api.views import cost_view
 from api.wording import plainly
 from jobstore.job import Job, JobState
 from jobstore.keys import ApiKey, KeyFilter
-from jobstore.operating.jobs import UNFINISHED, JobPage
+from jobstore.operating.jobs import LETTERS, UNFINISHED, JobPage
 
 PATH = "/admin/jobs"
 _A_PAGE = 50
@@ -93,7 +94,6 @@ async def show(
         states=[*JobState],
         cancelable=bool(search.pairs) and bool(within(search.where, UNFINISHED)),
         redrivable=bool(search.pairs) and bool(within(search.where, LETTERS)),
-        redrives=redrives(search.where),
     )
 
 

@@ -20,7 +20,7 @@ from jobstore.operating.jobs import JobFilter
 
 FILTERS = (
     "state", "model", "lane", "key", "worker", "host", "dimension", "text", "error_code",
-    "created_after", "created_before",
+    "created_after", "created_before", "finished_after", "finished_before",
 )  # fmt: skip
 """The query parameters that choose jobs."""
 
@@ -71,6 +71,12 @@ def job_filter(
     created_before: Annotated[
         str | None, QueryParameter(max_length=_MAX_TIME, description="RFC 3339, with a time zone.")
     ] = None,
+    finished_after: Annotated[
+        str | None, QueryParameter(max_length=_MAX_TIME, description="The same of their ends.")
+    ] = None,
+    finished_before: Annotated[
+        str | None, QueryParameter(max_length=_MAX_TIME, description="The same of their ends.")
+    ] = None,
 ) -> JobFilter:
     """The filter as the query has it; whose jobs it may name is for ``visible``."""
     return JobFilter(
@@ -85,6 +91,8 @@ def job_filter(
         error_code=error_code,
         created_after=_instant("created_after", created_after),
         created_before=_instant("created_before", created_before),
+        finished_after=_instant("finished_after", finished_after),
+        finished_before=_instant("finished_before", finished_before),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from litestar.types import ControllerRouterHandler
 
 from api.operating.attempts import list_attempts
-from api.operating.jobs import cancel_jobs, count_jobs, list_jobs, redrive_jobs
+from api.operating.jobs import count_jobs, list_jobs
+from api.operating.many import cancel_jobs, redrive_jobs
 from api.operating.overview import read_overview
 from api.operating.workers import drain_worker, list_workers, read_worker, resume_worker
 

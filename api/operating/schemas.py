@@ -13,6 +13,7 @@ from jobstore.job import CacheOutcome
 from safelight.config.settings import Lane, Name
 
 UnfinishedState = Literal["scheduled", "queued", "running"]
+LetterState = Literal["dead", "failed"]
 Instant = Annotated[datetime, Meta(tz=True)]
 ErrorCode = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 SearchText = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -31,15 +32,14 @@ class JobCount(Struct, frozen=True, kw_only=True):
     as_of: datetime
 
 
-class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which unfinished jobs to cancel: those for which everything named holds; one thing must be named.
+class ManyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which jobs to act on: those for which everything named holds.
 
-    ``dry_run`` counts and changes nothing. With ``expected``, nothing is canceled where the filter names more jobs than
+    ``dry_run`` counts and changes nothing. With ``expected``, nothing is changed where the filter names more jobs than
     that, or more than can be counted: with ``all`` every job that it names is meant, however many. ``limit`` bounds how
-    many are canceled in one call.
+    many jobs one call changes.
     """
 
-    states: Annotated[tuple[UnfinishedState, ...], Meta(min_length=1, max_length=3)] | None = None
     model: Name | None = None
     lane: Lane | None = None
     key: UUID | None = None
@@ -57,19 +57,46 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cursor: Annotated[str, Meta(pattern=r"^[!-~]{1,500}$")] | None = None
 
 
-class JobsCanceled(Struct, frozen=True, kw_only=True):
-    """What was canceled, or with ``dry_run`` would be: then ``count`` is that of the filter, and no ids are told.
+class CancelRequest(ManyRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which unfinished jobs to cancel, newest first. One thing at least must be named."""
 
-    ``next_cursor`` goes on with what this call left out: send the same again with it as ``cursor``.
+    states: Annotated[tuple[UnfinishedState, ...], Meta(min_length=1, max_length=3)] | None = None
+
+
+class RedriveRequest(ManyRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which failed or dead jobs to queue anew, first ended first; all of them where nothing is named."""
+
+    states: Annotated[tuple[LetterState, ...], Meta(min_length=1)] = ("dead", "failed")
+    finished_after: Instant | None = None
+    finished_before: Instant | None = None
+
+
+class ManyReached(Struct, frozen=True, kw_only=True):
+    """The jobs that were changed, or with ``dry_run`` would be: then ``count`` is that of the filter, without ids.
+
+    ``at_least`` says that counting stopped before the end. ``next_cursor`` goes on with what this call left out: send
+    the same again with it as ``cursor``.
     """
 
-    object: Literal["jobs.canceled"] = "jobs.canceled"
     dry_run: bool
     count: int
     at_least: bool
     as_of: datetime | None
     job_ids: tuple[UUID, ...]
     next_cursor: str | None
+
+
+class JobsCanceled(ManyReached, frozen=True, kw_only=True):
+    """What was canceled, or would be."""
+
+    object: Literal["jobs.canceled"] = "jobs.canceled"
+
+
+class JobsRedriven(ManyReached, frozen=True, kw_only=True):
+    """What was queued anew, or would be; ``more`` says that there is a ``next_cursor``."""
+
+    object: Literal["jobs.redriven"] = "jobs.redriven"
+    more: bool
 
 
 class AttemptView(Struct, frozen=True, kw_only=True):

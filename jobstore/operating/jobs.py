@@ -20,6 +20,9 @@ MATES_KEPT = 16
 """How many of the jobs that shared its batches are written down with an attempt."""
 
 UNFINISHED = tuple(state for state in JobState if not state.terminal)
+"""What a cancel reaches."""
+LETTERS = (JobState.DEAD, JobState.FAILED)
+"""What a redrive queues anew."""
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
@@ -41,6 +44,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
+    finished_after: datetime | None = None
+    finished_before: datetime | None = None
     cancel_requested: bool | None = None
     limit: int = 50
     cursor: str | None = None
@@ -69,33 +74,11 @@ class Counted(Struct, frozen=True, kw_only=True):
     as_of: datetime
 
 
-class RedriveFilter(Struct, frozen=True, kw_only=True):
-    """Which dead letters to redrive: failed or dead jobs for which everything that is named holds."""
+class Reached(Struct, frozen=True, kw_only=True):
+    """The jobs that were canceled, or are to end at their worker's next step, or were queued anew.
 
-    states: tuple[JobState, ...] = (JobState.DEAD, JobState.FAILED)
-    lane: str | None = None
-    model: str | None = None
-    key_id: UUID | None = None
-    error_code: str | None = None
-    finished_after: datetime | None = None
-    finished_before: datetime | None = None
-
-
-class Redriven(Struct, frozen=True, kw_only=True):
-    """The jobs that were queued anew, and one lane for each bell that should ring.
-
-    ``more`` says that the filter named more jobs than the limit let through.
-    """
-
-    job_ids: tuple[UUID, ...] = ()
-    ring: tuple[str, ...] = ()
-    more: bool = False
-
-
-class CanceledMany(Struct, frozen=True, kw_only=True):
-    """The jobs that were canceled, or are to end at their worker's next step, and the lanes that want a bell.
-
-    ``next_cursor`` goes on with what the limit, or one search, left out; None where nothing is left.
+    ``ring`` has one lane for each bell to ring. ``next_cursor`` goes on with what the limit, or one search, left out;
+    None where nothing is left.
     """
 
     job_ids: tuple[UUID, ...] = ()

@@ -10,12 +10,10 @@ from jobstore.operating.figures import Figures
 from jobstore.operating.jobs import (
     MOST_COUNTED,
     Attempt,
-    CanceledMany,
     Counted,
     JobFilter,
     JobPage,
-    RedriveFilter,
-    Redriven,
+    Reached,
 )
 from jobstore.operating.workers import WorkerStatus
 
@@ -29,7 +27,7 @@ class OperatorStore(Protocol):
     async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
         """How many jobs the filter names, up to ``most``; its ``limit`` and ``cursor`` count for nothing."""
 
-    async def cancel_jobs(self, where: JobFilter, limit: int = 1000, by: Actor | None = None) -> CanceledMany:
+    async def cancel_jobs(self, where: JobFilter, limit: int = 1000, by: Actor | None = None) -> Reached:
         """Cancel up to ``limit`` unfinished jobs that the filter names, newest first, as ``cancel`` does each.
 
         Those that are not as the filter says any more when their turn comes, and those that are asked to stop already,
@@ -37,14 +35,15 @@ class OperatorStore(Protocol):
         (``jobs.canceled``). Raises ValueError on a cursor that no page gave.
         """
 
-    async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
+    async def count_letters(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
         """How many failed or dead jobs the filter names, up to ``most``."""
 
-    async def redrive(self, where: RedriveFilter, limit: int = 1000, by: Actor | None = None) -> Redriven:
+    async def redrive(self, where: JobFilter, limit: int = 1000, by: Actor | None = None) -> Reached:
         """Retry up to ``limit`` failed or dead jobs that the filter names, those that ended first before others.
 
-        Those for which a quota has no room are left. With ``by``, each transaction writes its audit entry
-        (``jobs.redriven``).
+        Those for which a quota has no room are left, and so are those that are not as the filter says any more when
+        their turn comes. In transactions of a few jobs; with ``by``, each of them writes its audit entry
+        (``jobs.redriven``). Raises ValueError on a cursor that no redrive gave.
         """
 
     async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:

@@ -1,4 +1,4 @@
-"""Finding jobs: newest first, along an index, and never more than a bounded number of them looked at."""
+"""Finding jobs: along an index, newest first or by their ends, and never more than a bounded number looked at."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from jobstore.operating.searching import (
     oldest_id,
 )
 from jobstore.postgres.columns import Connection, every, one, sole
-from jobstore.rules.cursors import decoded, encoded
+from jobstore.rules.cursors import decoded, decoded_end, encoded, encoded_end
 from jobstore.rules.rows import Row
 
 _FIRST, _LAST = 0, 2**62
+_NEWEST, _ENDED = "seq DESC", "finished_at, seq"
 _HOSTED = "SELECT id FROM worker WHERE host = %(host)s"
 _CONDITIONS = {
     "states": "state = ANY(%(states)s)",
@@ -40,6 +41,8 @@ _CONDITIONS = {
     "error_code": "error ->> 'code' = %(error_code)s",
     "created_after": "created_at > %(created_after)s",
     "created_before": "created_at < %(created_before)s",
+    "finished_after": "finished_at > %(finished_after)s",
+    "finished_before": "finished_at < %(finished_before)s",
     "cancel_requested": "cancel_requested = %(cancel_requested)s",
 }
 _RUNNING = """id IN (
@@ -57,11 +60,16 @@ SELECT min(seq) AS seq FROM (SELECT seq FROM any_job WHERE id >= %(id)s ORDER BY
 
 
 class Search:
-    """A filter as a query: ``await Search.of(…)``. Raises ValueError on a cursor that no page gave."""
+    """A filter as a query: ``await Search.of(…)``, and ``Search.of_letters(…)``: failed and dead jobs by their ends.
 
-    def __init__(self, where: JobFilter, before: int, since: int) -> None:
-        self._arguments = _arguments(where) | {"before": before, "since": since, "looked_at": LOOKED_AT}
-        self._seen = _seen(where)
+    Both raise ValueError on a cursor that no page of theirs gave.
+    """
+
+    def __init__(self, where: JobFilter, seen: str, order: str, bounds: dict[str, Any]) -> None:
+        """``seen`` are the jobs that are looked at: along an index that is in ``order``, between ``bounds``."""
+        self._arguments = _arguments(where) | bounds | {"looked_at": LOOKED_AT}
+        self._order = order
+        self._seen = f"{seen} ORDER BY {order} LIMIT %(looked_at)s"
         asked = [text for name, text in _CONDITIONS.items() if self._arguments.get(name) is not None]
         self._conditions = " AND ".join(asked) or "true"
 
@@ -73,11 +81,17 @@ class Search:
             before = min(before, await _seq(connection, _BEFORE, newest, _FIRST))
         if (oldest := oldest_id(where)) is not None:
             since = await _seq(connection, _SINCE, oldest, _LAST)
-        return cls(where, before, since)
+        return cls(where, _seen(where), _NEWEST, {"before": before, "since": since})
+
+    @classmethod
+    def of_letters(cls, where: JobFilter) -> Search:
+        """The search for those of a filter's jobs that a redrive may reach, those that ended first before others."""
+        at, seq = decoded_end(where.cursor) or (None, None)
+        return cls(where, _letters(where), _ENDED, {"after_end": at, "after_seq": seq})
 
     async def rows(self, connection: Connection, limit: int) -> list[Row]:
-        """The first jobs, newest first."""
-        query = f"SELECT * FROM ({self._seen}) AS seen WHERE {self._conditions} ORDER BY seq DESC LIMIT %(limit)s"
+        """The first jobs, in their order."""
+        query = f"SELECT * FROM ({self._seen}) AS seen WHERE {self._conditions} ORDER BY {self._order} LIMIT %(limit)s"
         return await every(connection, query, self._arguments | {"limit": limit})
 
     async def count(self, connection: Connection, most: int) -> Counted:
@@ -90,21 +104,33 @@ class Search:
         over = found["count"] > most or await self.end(connection) is not None
         return Counted(count=min(found["count"], most), at_least=over, as_of=found["as_of"])
 
-    async def end(self, connection: Connection) -> int | None:
-        """The sequence number of the last job looked at; None where no more are left to look at."""
-        found = await one(
-            connection, f"SELECT seq FROM ({self._seen}) AS seen OFFSET %(looked_at)s - 1 LIMIT 1", self._arguments
-        )
-        return None if found is None else int(found["seq"])
+    async def end(self, connection: Connection) -> Row | None:
+        """Where the last job looked at stands; None where no more are left to look at."""
+        query = f"SELECT seq, finished_at FROM ({self._seen}) AS seen OFFSET %(looked_at)s - 1 LIMIT 1"
+        return await one(connection, query, self._arguments)
+
+    def cursor(self, row: Row) -> str:
+        """What goes on after that job."""
+        return encoded(row["seq"]) if self._order == _NEWEST else encoded_end(row["finished_at"], row["seq"])
 
 
 async def find_ids(connection: Connection, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
     """The ids of the first jobs, newest first, and the cursor of what is left to look at."""
-    search = await Search.of(connection, where)
+    return await _ids(connection, await Search.of(connection, where), where, limit)
+
+
+async def find_letters(connection: Connection, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
+    """The same of failed and dead jobs, those that ended first before others."""
+    return await _ids(connection, Search.of_letters(where), where, limit)
+
+
+async def _ids(connection: Connection, search: Search, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
     found = await search.rows(connection, limit + 1)
     more, found = len(found) > limit, found[:limit]
-    end = found[-1]["seq"] if more else await search.end(connection)
-    return [row["id"] for row in found], None if end is None else encoded(end)
+    if more:
+        return [row["id"] for row in found], search.cursor(found[-1]) if found else where.cursor
+    end = await search.end(connection)
+    return [row["id"] for row in found], None if end is None else search.cursor(end)
 
 
 def _seen(where: JobFilter) -> str:
@@ -119,7 +145,25 @@ def _seen(where: JobFilter) -> str:
     if is_spoilt(where):
         conditions.append("state IN ('failed', 'dead', 'canceled')")
     table = "job" if is_unfinished(where) else "any_job"
-    return f"SELECT * FROM {table} WHERE {' AND '.join(conditions)} ORDER BY seq DESC LIMIT %(looked_at)s"
+    return f"SELECT * FROM {table} WHERE {' AND '.join(conditions)}"
+
+
+def _letters(where: JobFilter) -> str:
+    """The failed and dead jobs that are looked at: a range of an index that is in the order of their ends."""
+    conditions = ["state IN ('failed', 'dead')"]
+    if where.states:
+        conditions.append("state = ANY(%(states)s)")
+    if named_id(where) is not None:
+        conditions.append("id = %(id)s")
+    if where.key_id is not None:
+        conditions.append("key_id = %(key_id)s")
+    ends = ("finished_after", "finished_before")
+    conditions += [_CONDITIONS[name] for name in ends if getattr(where, name) is not None]
+    if where.created_after is not None:  # nothing ends before it is there
+        conditions.append("finished_at >= %(created_after)s")
+    if where.cursor is not None:
+        conditions.append("finished_at >= %(after_end)s AND (finished_at, seq) > (%(after_end)s, %(after_seq)s)")
+    return f"SELECT * FROM any_job WHERE {' AND '.join(conditions)}"
 
 
 def _arguments(where: JobFilter) -> dict[str, Any]:
@@ -137,6 +181,8 @@ def _arguments(where: JobFilter) -> dict[str, Any]:
         "error_code": where.error_code,
         "created_after": where.created_after,
         "created_before": where.created_before,
+        "finished_after": where.finished_after,
+        "finished_before": where.finished_before,
         "cancel_requested": where.cancel_requested,
     }
 

@@ -14,7 +14,6 @@ from jobstore.postgres.columns import Connection, every, one
 from jobstore.postgres.finding import Search
 from jobstore.postgres.rows import pictures_of
 from jobstore.postgres.standing import standing
-from jobstore.rules.cursors import encoded
 from jobstore.rules.rows import Row, to_job
 
 
@@ -39,11 +38,11 @@ async def list_jobs(connection: Connection, where: JobFilter) -> JobPage:
     found = await search.rows(connection, where.limit + 1)
     more, found = len(found) > where.limit, found[: where.limit]
     last = None if more else await search.end(connection)
-    end = found[-1]["seq"] if more else last
+    end = found[-1] if more else last
     pictures = await pictures_of(connection, [row["id"] for row in found])
     return JobPage(
         jobs=tuple(to_job(row, pictures.get(row["id"], ())) for row in found),
-        next_cursor=None if end is None else encoded(end),
+        next_cursor=None if end is None else search.cursor(end),
         stopped_early=last is not None,
     )
 
@@ -52,6 +51,11 @@ async def count_jobs(connection: Connection, where: JobFilter, most: int) -> Cou
     """How many jobs the filter names, up to ``most``."""
     search = await Search.of(connection, msgspec.structs.replace(where, cursor=None))
     return await search.count(connection, most)
+
+
+async def count_letters(connection: Connection, where: JobFilter, most: int) -> Counted:
+    """How many failed and dead jobs the filter names, up to ``most``."""
+    return await Search.of_letters(msgspec.structs.replace(where, cursor=None)).count(connection, most)
 
 
 async def told(connection: Connection, row: Row) -> Job:

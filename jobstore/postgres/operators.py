@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 from uuid import UUID
 
 from jobstore.audit import Actor
 from jobstore.operating.figures import Figures
-from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage, RedriveFilter
+from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage
 from jobstore.operating.workers import WorkerStatus
-from jobstore.postgres import letters, listing, operating
+from jobstore.postgres import finding, listing, operating
 from jobstore.postgres.columns import Connection
+from jobstore.postgres.rows import PostgresRows
+from jobstore.rules.many import ActingStore, Found
 
 T = TypeVar("T")
 
 _SEARCH_S = 10.0
 
 
-class PostgresOperators(ABC):
+class PostgresOperators(ActingStore[PostgresRows]):
     """``jobstore.operating.protocol`` says what each method promises."""
 
     @abstractmethod
@@ -36,8 +38,14 @@ class PostgresOperators(ABC):
     async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
         return await self._search(lambda c: listing.count_jobs(c, where, most), where)
 
-    async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
-        return await self._search(lambda c: letters.count(c, where, most), where)
+    async def count_letters(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
+        return await self._search(lambda c: listing.count_letters(c, where, most), where)
+
+    async def find_unfinished(self, where: JobFilter, limit: int) -> Found:
+        return await self._search(lambda c: finding.find_ids(c, where, limit), where)
+
+    async def find_letters(self, where: JobFilter, limit: int) -> Found:
+        return await self._search(lambda c: finding.find_letters(c, where, limit), where)
 
     async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:
         return await self.on_connection(lambda c: operating.attempts(c, job_id))
@@ -57,5 +65,5 @@ class PostgresOperators(ABC):
     async def figures(self, zone: str) -> Figures:
         return await self.on_connection(lambda c: operating.figures(c, zone))
 
-    async def _search(self, work: Callable[[Connection], Awaitable[T]], where: JobFilter | RedriveFilter) -> T:
+    async def _search(self, work: Callable[[Connection], Awaitable[T]], where: JobFilter) -> T:
         return await self.slowly(work, owner=where.key_id, limit_s=_SEARCH_S)

@@ -14,13 +14,12 @@ from psycopg.types.json import Jsonb
 
 from jobstore.audit import AuditNote
 from jobstore.job import JobRequest, NewJob, Picture
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.postgres import quotas, replays, stuck, sweep
 from jobstore.postgres.columns import Connection, adapted, every, one, sole
 from jobstore.postgres.finding import find_ids
 from jobstore.postgres.insert import EXPECTED, INSERT_JOBS, START_TAG, arguments_of, pace_of
 from jobstore.postgres.keys import write_note
-from jobstore.postgres.letters import letters
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.quotas import QuotaBooking
 from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row, summed
@@ -192,9 +191,6 @@ class PostgresRows:
 
     async def find_late(self, limit: int) -> list[UUID]:
         return await sweep.find_late(self.connection, limit)
-
-    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
-        return await letters(self.connection, where, limit)
 
     async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
         return await find_ids(self.connection, where, limit)

@@ -22,7 +22,7 @@ from jobstore.errors import (
 )
 from jobstore.job import CacheOutcome, JobState, NewJob, Picture, Replay
 from jobstore.ledger import Spent
-from jobstore.operating.jobs import CanceledMany, JobFilter, Redriven
+from jobstore.operating.jobs import LETTERS, JobFilter, Reached
 from jobstore.protocol import Settled
 from jobstore.quotas import Owner, QuotaStatus
 from jobstore.rules.moves import Columns, end_now, followers_of, move, tell, write
@@ -155,25 +155,30 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
     return Settled(job=await job_of(rows, await rows.read_job(job_id) or row), ring=ring)
 
 
-async def cancel_all(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> CanceledMany:
+async def cancel_all(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> Reached:
     """Cancel those of these jobs that still are as the filter says, and aren't asked to stop yet."""
     canceled: list[UUID] = []
     ring: list[str] = []
     for job_id in sorted(ids):  # in one order, so that two that cancel the same rarely wait for each other
         row = await rows.lock_job(job_id)
-        if row is None or not await _still_meant(rows, row, where):
+        if row is None or JobState(row["state"]).terminal or row["cancel_requested"]:
+            continue
+        if not await _still_meant(rows, row, where):
             continue
         ring += (await cancel(rows, job_id)).ring
         canceled.append(job_id)
-    return CanceledMany(job_ids=tuple(canceled), ring=tuple(ring))
+    return Reached(job_ids=tuple(canceled), ring=tuple(ring))
 
 
 async def _still_meant(rows: Rows, row: Row, where: JobFilter) -> bool:
-    if JobState(row["state"]).terminal or row["cancel_requested"]:
-        return False
+    """True where what may have changed since the job was found is as the filter says."""
     named = {"model": where.model, "lane": where.lane, "key_id": where.key_id}
     known = all(value is None or row[name] == value for name, value in named.items())
     if not known or (where.states and row["state"] not in where.states):
+        return False
+    if where.error_code is not None and (row["error"] or {}).get("code") != where.error_code:
+        return False
+    if where.finished_before is not None and not (row["finished_at"] and row["finished_at"] < where.finished_before):
         return False
     if where.worker_id is None and where.host is None:
         return True
@@ -194,17 +199,17 @@ async def retry(rows: Rows, job_id: UUID) -> Settled:
     return Settled(job=await job_of(rows, row), ring=(row["lane"],))
 
 
-async def redrive(rows: Rows, ids: Sequence[UUID]) -> Redriven:
-    """Queue these failed or dead jobs anew; those in another state by now, or beyond a quota, stay as they are."""
+async def redrive(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> Reached:
+    """Queue those of these failed or dead jobs anew that still are as the filter says and find room in their quotas."""
     seen = [row for job_id in ids if (row := await rows.read_job(job_id)) is not None]
     gate = await admission(rows, sorted({owner for row in seen for owner in _owners(row)}))
     found = [row for job_id in ids if (row := await rows.lock_job(job_id)) is not None]
-    letters = [row for row in found if row["state"] in (JobState.FAILED, JobState.DEAD)]
+    letters = [row for row in found if row["state"] in LETTERS and await _still_meant(rows, row, where)]
     queued = []
     for row in letters:
         with suppress(QuotaExceededError):  # it stays a dead letter until there is room
             queued.append(await _requeue(rows, row, gate))
-    return Redriven(job_ids=tuple(row["id"] for row in queued), ring=tuple(row["lane"] for row in queued))
+    return Reached(job_ids=tuple(row["id"] for row in queued), ring=tuple(row["lane"] for row in queued))
 
 
 async def _requeue(rows: Rows, ended: Row, gate: Admission) -> Row:

@@ -13,7 +13,7 @@ import msgspec
 from jobstore.audit import AuditNote
 from jobstore.job import CacheOutcome, Job, JobError, JobRequest, JobState, JobWebhook, NewJob, Picture, Route
 from jobstore.ledger import UsageRow
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.rules.quotas import QuotaRows
 
 Row = dict[str, Any]
@@ -137,9 +137,6 @@ class Rows(QuotaRows, Protocol):
 
     async def find_late(self, limit: int) -> list[UUID]:
         """Jobs whose deadline, or whose time to start, has passed."""
-
-    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
-        """The failed and dead jobs that the filter names, those that ended first before others."""
 
     async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
         """The jobs that the filter names, newest first, and the cursor of what is left to look at."""

@@ -10,7 +10,6 @@ import msgspec
 from jobstore.errors import JobNotFoundError
 from jobstore.job import Job, JobState
 from jobstore.operating.jobs import Counted, JobFilter, JobPage
-from jobstore.rules.cursors import encoded
 from jobstore.rules.rows import Row, to_job
 from jobstore.sqlite.database import Database, now
 from jobstore.sqlite.finding import Search
@@ -79,11 +78,11 @@ async def list_jobs(database: Database, where: JobFilter) -> JobPage:
     found = await search.rows(database, where.limit + 1)
     more, found = len(found) > where.limit, found[: where.limit]
     last = None if more else await search.end(database)
-    end = found[-1]["seq"] if more else last
+    end = found[-1] if more else last
     pictures = await SqliteRows(database).pictures_of([row["id"] for row in found])
     return JobPage(
         jobs=tuple(to_job(row, pictures.get(row["id"], ())) for row in found),
-        next_cursor=None if end is None else encoded(end),
+        next_cursor=None if end is None else search.cursor(end),
         stopped_early=last is not None,
     )
 
@@ -92,3 +91,8 @@ async def count_jobs(database: Database, where: JobFilter, most: int) -> Counted
     """How many jobs the filter names, up to ``most``."""
     search = await Search.of(database, msgspec.structs.replace(where, cursor=None))
     return await search.count(database, most)
+
+
+async def count_letters(database: Database, where: JobFilter, most: int) -> Counted:
+    """How many failed and dead jobs the filter names, up to ``most``."""
+    return await Search.of_letters(msgspec.structs.replace(where, cursor=None)).count(database, most)

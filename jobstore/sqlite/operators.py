@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
 from jobstore.audit import Actor
 from jobstore.operating.figures import Figures
-from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage, RedriveFilter
+from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage
 from jobstore.operating.workers import WorkerStatus
-from jobstore.sqlite import letters, listing, operating
+from jobstore.rules.many import ActingStore, Found
+from jobstore.sqlite import finding, listing, operating
 from jobstore.sqlite.database import Database
+from jobstore.sqlite.rows import SqliteRows
 
 T = TypeVar("T")
 
 
-class SqliteOperators(ABC):
+class SqliteOperators(ActingStore[SqliteRows]):
     """``jobstore.operating.protocol`` says what each method promises."""
 
     @abstractmethod
@@ -30,8 +32,14 @@ class SqliteOperators(ABC):
     async def count_jobs(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
         return await self.on_database(lambda d: listing.count_jobs(d, where, most), writes=False)
 
-    async def count_letters(self, where: RedriveFilter, most: int = MOST_COUNTED) -> Counted:
-        return await self.on_database(lambda d: letters.count(d, where, most), writes=False)
+    async def count_letters(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
+        return await self.on_database(lambda d: listing.count_letters(d, where, most), writes=False)
+
+    async def find_unfinished(self, where: JobFilter, limit: int) -> Found:
+        return await self.on_database(lambda d: finding.find_ids(d, where, limit), writes=False)
+
+    async def find_letters(self, where: JobFilter, limit: int) -> Found:
+        return await self.on_database(lambda d: finding.find_letters(d, where, limit), writes=False)
 
     async def attempts(self, job_id: UUID) -> tuple[Attempt, ...]:
         return await self.on_database(lambda d: operating.attempts(d, job_id), writes=False)

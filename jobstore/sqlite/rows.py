@@ -11,7 +11,7 @@ import msgspec
 
 from jobstore.audit import AuditNote
 from jobstore.job import CacheOutcome, JobRequest, JobState, NewJob, Picture
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.fairness import expected_s
 from jobstore.rules.quotas import QuotaBooking
@@ -20,7 +20,6 @@ from jobstore.sqlite import quotas, stuck, sweep
 from jobstore.sqlite.database import Database, micros, now
 from jobstore.sqlite.finding import find_ids
 from jobstore.sqlite.keys import write_note
-from jobstore.sqlite.letters import letters
 
 _LIVE = "state IN ('scheduled', 'queued', 'running')"
 _IN_FLIGHT = f"SELECT * FROM job WHERE fingerprint = :fingerprint AND joinable AND leader_id IS NULL AND {_LIVE}"
@@ -179,9 +178,6 @@ class SqliteRows:
 
     async def find_late(self, limit: int) -> list[UUID]:
         return await sweep.find_late(self.database, limit)
-
-    async def find_letters(self, where: RedriveFilter, limit: int) -> list[UUID]:
-        return await letters(self.database, where, limit)
 
     async def find_jobs(self, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
         return await find_ids(self.database, where, limit)

@@ -160,7 +160,30 @@ def test_a_redrive_is_counted_first(site: Site, http: httpx.Client, worker: Driv
     refused(http.post("/v1/jobs/redrive", json={"expected": 1}), 409, "count_changed", "expected")
     first = http.post("/v1/jobs/redrive", json={"expected": 2, "limit": 1}).json()
     assert (first["count"], first["more"]) == (1, True)
-    rest = http.post("/v1/jobs/redrive", json={"expected": 2}).json()
-    assert (rest["count"], rest["more"]) == (1, False)
+    rest = http.post("/v1/jobs/redrive", json={"expected": 2, "cursor": first["next_cursor"]}).json()
+    assert (rest["count"], rest["more"], rest["next_cursor"]) == (1, False, None)
+    refused(http.post("/v1/jobs/redrive", json={"cursor": "made-up"}), 400, "invalid_request", "cursor")
     audit = http.get("/v1/audit", params={"action": "jobs.redriven"}).json()["data"]
     assert [entry["details"]["count"] for entry in audit] == [1, 1]
+
+
+def test_a_redrive_goes_by_what_a_cancel_goes_by(site: Site, http: httpx.Client, worker: Driver) -> None:
+    """Dimensions, a part of the prompt, the worker that had it, its host, the key; each by name in the audit log."""
+    job = submit(http, prompt="a Red circle", dimensions={"team": "red"})["id"]
+    lease = worker.claim()
+    site.call(site.services.store.fail(lease.token, JobError(code="render_failed", message="it broke")))
+    had = worker._worker
+    ended = http.get(f"/v1/jobs/{job}").json()["finished_at"]
+    assert found(http, ("finished_after", "2020-01-01T00:00:00Z"), ("finished_before", "2999-01-01T00:00:00Z")) == [job]
+    assert found(http, ("finished_after", ended)) == []
+    for where, count in (
+        ({"dimensions": {"team": "blue"}}, 0), ({"text": "square"}, 0), ({"host": "elsewhere"}, 0),
+        ({"key": str(had.id)}, 0), ({"created_after": ended}, 0), ({"created_before": ended, "text": job}, 1),
+        ({"dimensions": {"team": "red"}, "text": "red C", "worker": str(had.id), "host": had.host}, 1),
+    ):  # fmt: skip
+        dry = http.post("/v1/jobs/redrive", json={**where, "dry_run": True})
+        assert (dry.status_code, dry.json().get("count")) == (200, count), (where, dry.text)
+    assert http.post("/v1/jobs/redrive", json={"dimensions": {"team": "red"}, "text": "RED"}).json()["job_ids"] == [job]
+    [entry] = http.get("/v1/audit", params={"action": "jobs.redriven"}).json()["data"]
+    assert entry["details"]["filter"]["dimensions"] == {"team": "red"}
+    refused(http.post("/v1/jobs/redrive", json={"text": "a\0b"}), 400, "invalid_request", "text")

@@ -75,9 +75,10 @@ QUERIES = [
 ]
 
 
+STATES = "states must be scheduled, queued or running for a cancel, dead or failed for a redrive; one or more"
 FILTERS: list[tuple[dict[str, Any], str]] = [
-    ({"states": ["canceled"]}, "states must be one or both of dead and failed"),
-    ({"states": []}, "states must be one or both of dead and failed"),
+    ({"states": ["canceled"]}, STATES),
+    ({"states": []}, STATES),
     ({"lane": "Big"}, "lane must be the name of a lane"),
     ({"model": "a b"}, "model must be the name of a model"),
     ({"error_code": "Bad"}, "error_code must be one of the codes that a job's error may have"),

@@ -166,11 +166,12 @@ def test_failed_jobs_are_redriven_after_a_question(commands: Commands) -> None:
     """The list tells their error; without a yes nothing happens; a filter that names nothing of them finds none."""
     job = failing(commands)
     assert "deadline_exceeded" in commands.run("jobs", "ls", "--state", "failed").stdout
-    where = ("jobs", "redrive", "--error", "deadline_exceeded", "--lane", "default", "--after", job["created_at"])
+    where = ("jobs", "redrive", "--error", "deadline_exceeded", "--lane", "default", "--ended-after", job["created_at"])
     refused = commands.run(*where, code=2)
-    assert "failed jobs anew, lane default, error code deadline_exceeded" in refused.stderr
+    assert "Queue 1 job anew?" in refused.stderr
     assert "nothing was queued" in refused.stderr
     assert commands.json(*where, "--state", "dead", "--yes") == {"count": 0, "job_ids": []}
+    assert commands.run(*where, "--text", "no such prompt", "--dry-run").stdout.strip() == "0"
     done = commands.run(*where, "--yes", "--limit", "1000")
     assert done.stdout.split() == [job["id"]]
     assert "1 job queued anew." in done.stderr

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from safelight.cli.client.cancel import Sure, _cancel_many
 from safelight.cli.client.http import Client
+from safelight.cli.client.many import CANCEL, REDRIVE, Sure, act_on_many
 from safelight.cli.client.operator_look import sparkline
 from safelight.cli.exits import RefusedError
 from tests.cli.test_client import Commands, commands
@@ -64,7 +64,7 @@ def test_nothing_that_came_after_the_count_is_canceled(before: str | None, sent:
     posted: list[dict[str, Any]] = []
     where = {"states": ["queued"]} | ({"created_before": before} if before else {})
     with counted_api(posted) as client:
-        _cancel_many(client, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
+        act_on_many(client, CANCEL, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
     assert (posted[1]["created_before"], posted[1]["expected"]) == (sent, 1)
 
 
@@ -75,10 +75,22 @@ def test_a_yes_is_not_for_what_could_not_be_counted(count: int) -> None:
     where = {"states": ["queued"]}
     with counted_api(posted, count=count, at_least=True) as client:
         with pytest.raises(RefusedError, match="there may be more"):
-            _cancel_many(client, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
+            act_on_many(client, CANCEL, where, Sure(yes=True, of_all=False), dry_run=False, as_json=False)
         assert len(posted) == 1
-        _cancel_many(client, where, Sure(yes=True, of_all=True), dry_run=False, as_json=False)
+        act_on_many(client, CANCEL, where, Sure(yes=True, of_all=True), dry_run=False, as_json=False)
     assert posted[-1]["all"] is True
+
+
+def test_what_is_redriven_has_its_own_time_and_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing that ended after the count; so many at most, whatever the count; ids and a number for scripts."""
+    posted: list[dict[str, Any]] = []
+    with counted_api(posted) as client:
+        act_on_many(client, REDRIVE, {}, Sure(yes=True, of_all=False), dry_run=False, as_json=True)
+        assert json.loads(capsys.readouterr().out) == {"count": 0, "job_ids": []}
+        assert posted[1] == {"finished_before": "2030-01-31T12:00:00Z", "expected": 1}
+    with counted_api(posted, count=9, at_least=True) as client:
+        act_on_many(client, REDRIVE, {}, Sure(yes=True, of_all=False, limit=2000), dry_run=False, as_json=False)
+    assert (posted[-1]["limit"], posted[-1]["all"]) == (1000, True)
 
 
 def test_a_dry_run_of_who_may_only_look_counts_what_a_list_shows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +105,7 @@ def test_a_dry_run_of_who_may_only_look_counts_what_a_list_shows(capsys: pytest.
 
     with Client("http://api.test", None) as client:
         client.http = httpx.Client(base_url="http://api.test", transport=httpx.MockTransport(answer))
-        _cancel_many(client, {"lane": "big"}, Sure(yes=True, of_all=False), dry_run=True, as_json=False)
+        act_on_many(client, CANCEL, {"lane": "big"}, Sure(yes=True, of_all=False), dry_run=True, as_json=False)
     assert capsys.readouterr().out.strip() == "3+"
     assert [(one.method, one.url.path) for one in asked] == [("POST", "/v1/jobs/cancel"), ("GET", "/v1/jobs/count")]
     assert asked[1].url.params.get_list("state") == ["scheduled", "queued", "running"]

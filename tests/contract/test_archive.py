@@ -11,7 +11,7 @@ from jobstore.errors import IllegalTransitionError
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobState, Replay
 from jobstore.ledger import Balance
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.protocol import JobStore
 from jobstore.retention import Ages
 from tests.contract.making import NOTHING, PRICE, failed, new_job, new_worker, pictures, rendered, states_told, sweep
@@ -118,9 +118,9 @@ async def test_archived_jobs_are_redriven_by_filter(store: JobStore) -> None:
     jobs = await archived(store)
     await store.submit(new_job(key_id=KEY))
     young = await failed(store, new_worker(), "bad_output")
-    redriven = await store.redrive(RedriveFilter(error_code="bad_output"))
+    redriven = await store.redrive(JobFilter(error_code="bad_output"))
     assert redriven.job_ids == (jobs[JobState.FAILED], young.id)
-    assert (await store.redrive(RedriveFilter(key_id=KEY))).job_ids == (jobs[JobState.DEAD],)
+    assert (await store.redrive(JobFilter(key_id=KEY))).job_ids == (jobs[JobState.DEAD],)
     assert await store.balance(KEY, "USD") == Balance(reserved=3 * PRICE, charged=PRICE)
 
 
@@ -146,7 +146,7 @@ async def test_an_archived_job_is_redriven_once(stores: tuple[JobStore, ...]) ->
     """By whoever comes first of many at once: one event, one reservation."""
     jobs = await archived(stores[0])
     letters = [jobs[JobState.FAILED], jobs[JobState.DEAD]]
-    redriven = await asyncio.gather(*(stores[index % 3].redrive(RedriveFilter()) for index in range(9)))
+    redriven = await asyncio.gather(*(stores[index % 3].redrive(JobFilter()) for index in range(9)))
     assert sorted(job_id for one in redriven for job_id in one.job_ids) == sorted(letters)
     for job_id in letters:
         assert (await states_told(stores[0], job_id)).count("queued") == 2

@@ -13,7 +13,7 @@ import pytest
 
 from jobstore.audit import Actor, AuditFilter
 from jobstore.job import JobState
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.protocol import JobStore
 from jobstore.webhooks.model import DeliveryFilter, DeliveryState, EndpointChanges, NewEndpoint
 from tests.contract.hooking import FAILED, LONG_S, ORIGIN, URL, add, take
@@ -28,7 +28,7 @@ async def _standing(store: JobStore) -> tuple[Any, ...]:
     """All that the acts below change."""
     quotas = sorted((status.quota.owner, status.quota.most) for status in await store.quotas())
     paused = [(lane.name, lane.paused_at is not None, lane.reason) for lane in await store.lanes()]
-    letters = await store.redrive(RedriveFilter(), limit=0)
+    letters = (await store.count_letters(JobFilter())).count
     hooks = await store.endpoints(all_keys=True)
     sent = (await store.deliveries(DeliveryFilter(all_keys=True))).deliveries
     return quotas, paused, letters, hooks, sent, len((await store.list_audit()).entries)
@@ -66,7 +66,7 @@ async def _resume(store: JobStore, by: Actor) -> None:
 
 
 async def _redrive(store: JobStore, by: Actor) -> None:
-    await store.redrive(RedriveFilter(), by=by)
+    await store.redrive(JobFilter(), by=by)
 
 
 async def _hook(store: JobStore) -> UUID:

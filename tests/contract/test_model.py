@@ -30,7 +30,7 @@ from jobstore.job import (
     Picture,
 )
 from jobstore.ledger import Spent
-from jobstore.operating.jobs import RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.protocol import Finish, JobStore, Settled
 from jobstore.retention import Ages
 from tests.contract.asking import FAR, LANES, LONG_AGO_S, WEIGHTS, Request, numbers, requests, route
@@ -136,7 +136,7 @@ class Lives(Watched):
         moments = Counter(job.ended for job in letters)
         if any(count > 1 for count in moments.values()):
             return
-        redriven = self.each(lambda store: store.redrive(RedriveFilter(states=(state,)), limit))
+        redriven = self.each(lambda store: store.redrive(JobFilter(states=(state,)), limit))
         rings = [lane for job in letters[:limit] for lane in self.plain.retry(job.id)]
         for answer in redriven:
             assert not isinstance(answer, str), answer

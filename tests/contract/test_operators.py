@@ -13,7 +13,7 @@ from jobstore.audit import Actor, AuditFilter
 from jobstore.errors import JobNotFoundError, WorkerNotFoundError
 from jobstore.ids import uuid7
 from jobstore.job import JobError, JobState
-from jobstore.operating.jobs import JobFilter, RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.operating.workers import WorkerReport
 from jobstore.protocol import JobStore
 from jobstore.rules.requests import cancel_all
@@ -82,7 +82,7 @@ async def test_the_ends_of_the_calendar_are_times_like_others(store: JobStore) -
         assert (await store.count_jobs(JobFilter(created_after=first, created_before=last))).count == 1
         assert (await store.list_jobs(JobFilter(created_before=first))).jobs == ()
         assert (await store.count_jobs(JobFilter(created_after=last))).count == 0
-        assert (await store.count_letters(RedriveFilter(finished_after=first, finished_before=last))).count == 1
+        assert (await store.count_letters(JobFilter(finished_after=first, finished_before=last))).count == 1
         assert (await store.list_audit(AuditFilter(after=first, before=last))).entries == ()
 
 
@@ -120,14 +120,16 @@ async def test_a_cancel_leaves_what_its_worker_has_no_more(store: JobStore) -> N
 
 
 async def test_letters_are_counted_before_they_are_redriven(store: JobStore) -> None:
-    """The count is that of the filter; a redrive with a limit says that there are more."""
+    """The count is that of the filter; a redrive with a limit tells where it goes on."""
     for _ in range(3):
         await store.submit(new_job())
         await failed(store, new_worker())
-    assert (await store.count_letters(RedriveFilter())).count == 3
-    assert (await store.count_letters(RedriveFilter(error_code="other"))).count == 0
-    done = await store.redrive(RedriveFilter(), limit=2, by=OPERATOR)
-    assert (len(done.job_ids), done.more) == (2, True)
+    assert (await store.count_letters(JobFilter())).count == 3
+    assert (await store.count_letters(JobFilter(error_code="other"))).count == 0
+    done = await store.redrive(JobFilter(), limit=2, by=OPERATOR)
+    assert len(done.job_ids) == 2
+    rest = await store.redrive(JobFilter(cursor=done.next_cursor))
+    assert (len(rest.job_ids), rest.next_cursor) == (1, None)
     [entry] = (await store.list_audit(AuditFilter(action="jobs.redriven"))).entries
     assert entry.details["count"] == 2
 

@@ -12,7 +12,7 @@ import pytest
 from jobstore.errors import QuotaExceededError, QuotaNotFoundError, QuotaTakenError
 from jobstore.ids import uuid7
 from jobstore.job import Job, JobError, JobState, NewJob, Replay
-from jobstore.operating.jobs import RedriveFilter
+from jobstore.operating.jobs import JobFilter
 from jobstore.protocol import Finish, JobStore
 from jobstore.quotas import QuotaStatus
 from jobstore.retention import Ages
@@ -243,7 +243,7 @@ async def test_dead_letters_come_back_as_far_as_there_is_room(store: JobStore) -
         await store.submit(job())
         letters.append(await failed(store, worker))
     await store.submit(job(price=Decimal("0.15")))
-    redriven = await store.redrive(RedriveFilter())
+    redriven = await store.redrive(JobFilter())
     assert len(redriven.job_ids) == 1
     left = next(letter for letter in letters if letter.id not in redriven.job_ids)
     with pytest.raises(QuotaExceededError):
@@ -309,5 +309,5 @@ async def test_many_dead_letters_come_back_at_once(store: JobStore) -> None:
     for _ in range(3):
         await store.submit(job())
         await failed(store, worker)
-    assert len((await store.redrive(RedriveFilter())).job_ids) == 3
+    assert len((await store.redrive(JobFilter())).job_ids) == 3
     assert await standing(store) == [(Decimal("0.3"), NOTHING)]

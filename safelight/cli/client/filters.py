@@ -1,46 +1,103 @@
-"""The options by which commands choose jobs."""
+"""What jobs a command is about: the options of the filter, which commands that choose jobs share."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from jobstore.job import JobState
 from safelight.cli.client.submit import dimensions_of
 from safelight.cli.client.times import past_of
+from safelight.cli.exits import reported
 
-StatesOption = Annotated[
-    list[JobState] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
-]
-ModelOption = Annotated[str | None, typer.Option("--model", "-m", help="Only jobs of this model.")]
-LaneOption = Annotated[str | None, typer.Option(help="Only jobs of this lane.")]
-OwnerOption = Annotated[str | None, typer.Option("--of-key", help="Only jobs of the API key with this id.")]
-WorkerOption = Annotated[str | None, typer.Option(help="Only jobs that the worker with this id has or had.")]
-HostOption = Annotated[str | None, typer.Option("--worker-host", help="The same by the worker's host.")]
-DimensionsOption = Annotated[
-    list[str] | None,
-    typer.Option("--dim", metavar="NAME=VALUE", help="A dimension of the jobs; may be repeated."),
-]
-TextOption = Annotated[str | None, typer.Option("--text", help="A part of the prompt, or a job's whole id.")]
-ErrorOption = Annotated[str | None, typer.Option("--error", help="Only jobs with this error code.")]
-AfterOption = Annotated[str | None, typer.Option("--after", help="Only jobs created after: 2h (ago), or a time (UTC).")]
-BeforeOption = Annotated[
-    str | None, typer.Option("--before", help="Only jobs created before: 2h (ago), or a time (UTC).")
-]
+Command = Callable[..., None]
 
 
-def named(**options: Any) -> dict[str, Any]:
-    """The filter of these options as the body of a request has it; what is not given is left out.
+def _text(*names: str, says: str) -> Any:
+    return Annotated[str | None, typer.Option(*names, help=says)]
+
+
+_TIME = "2h (ago), or a time (UTC)."
+_OPTIONS: dict[str, tuple[str, Any]] = {
+    "state": (
+        "states",
+        Annotated[
+            list[JobState] | None, typer.Option("--state", "-s", help="Only jobs in this state; may be repeated.")
+        ],
+    ),
+    "model": ("model", _text("--model", "-m", says="Only jobs of this model.")),
+    "lane": ("lane", _text("--lane", says="Only jobs of this lane.")),
+    "of_key": ("key", _text("--of-key", says="Only jobs of the API key with this id.")),
+    "worker": ("worker", _text("--worker", says="Only jobs that the worker with this id has or had.")),
+    "worker_host": ("host", _text("--worker-host", says="The same by the worker's host.")),
+    "dim": (
+        "dimensions",
+        Annotated[
+            list[str] | None,
+            typer.Option("--dim", metavar="NAME=VALUE", help="A dimension of the jobs; may be repeated."),
+        ],
+    ),
+    "text": ("text", _text("--text", says="A part of the prompt, or a job's whole id.")),
+    "error": ("error_code", _text("--error", says="Only jobs with this error code.")),
+    "after": ("created_after", _text("--after", says=f"Only jobs created after: {_TIME}")),
+    "before": ("created_before", _text("--before", says=f"Only jobs created before: {_TIME}")),
+    "ended_after": ("finished_after", _text("--ended-after", says=f"Only jobs that ended after: {_TIME}")),
+    "ended_before": ("finished_before", _text("--ended-before", says=f"Only jobs that ended before: {_TIME}")),
+}
+"""By the parameter's name: the field of the filter, and the option."""
+
+_TIMES = {
+    field: f"--{name.replace('_', '-')}" for name, (field, _) in _OPTIONS.items() if name.endswith(("after", "before"))
+}
+
+
+def filtered(**own: Any) -> Callable[[Command], Command]:
+    """Give a command the options of the filter in place of its parameter ``where``, which gets what they name.
+
+    ``own`` are options that it has of its own instead, by their parameters' names; None leaves one out. What the
+    command raises is reported.
+    """
+    options = {name: (field, own.get(name, option)) for name, (field, option) in _OPTIONS.items()}
+    options = {name: (field, option) for name, (field, option) in options.items() if option is not None}
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_filter(**given: Any) -> None:
+            with reported():
+                where = named(**{field: given.pop(name) for name, (field, _) in options.items()})
+                command(where=where, **given)
+
+        # Typer reads options off signatures.
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name != "where":
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+                continue
+            kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+            parameters += [
+                inspect.Parameter(name, kind, default=None, annotation=option) for name, (_, option) in options.items()
+            ]
+        with_filter.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        with_filter.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return with_filter
+
+    return decorate
+
+
+def named(**fields: Any) -> dict[str, Any]:
+    """The filter of these fields as the body of a request has it; what is not given is left out.
 
     Raises RefusedError on a dimension that is not name=value, and on what is no time.
     """
-    fields = {
-        **options,
-        "states": list(dict.fromkeys(options.get("states") or ())),
-        "dimensions": dimensions_of(options.get("dimensions") or []),
-        "created_after": past_of("--after", options.get("created_after")),
-        "created_before": past_of("--before", options.get("created_before")),
+    fields |= {
+        "states": list(dict.fromkeys(fields.get("states") or ())),
+        "dimensions": dimensions_of(fields.get("dimensions") or []),
+        **{field: past_of(option, fields.get(field)) for field, option in _TIMES.items()},
     }
     return {name: value for name, value in fields.items() if value}
 

@@ -96,13 +96,6 @@ class Client:
         """Queue a failed or dead job anew; the job."""
         return self._job("POST", job_path(job_id) + "/retry")
 
-    def redrive(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Queue anew the failed and dead jobs of a filter: ``count`` and ``job_ids``."""
-        found = self._json("POST", "/v1/jobs/redrive", json=fields)
-        if not isinstance(found.get("count"), int) or not isinstance(found.get("job_ids"), list):
-            raise self._strange()
-        return found
-
     def lanes(self) -> list[Lane]:
         """All lanes."""
         lanes = self._json("GET", "/v1/lanes").get("data")

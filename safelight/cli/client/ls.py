@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from safelight.cli.client.filters import (
-    AfterOption,
-    BeforeOption,
-    DimensionsOption,
-    ErrorOption,
-    HostOption,
-    LaneOption,
-    ModelOption,
-    OwnerOption,
-    StatesOption,
-    TextOption,
-    WorkerOption,
-    as_query,
-    named,
-)
+from safelight.cli.client.filters import as_query, filtered
 from safelight.cli.consoles import err, out
-from safelight.cli.exits import reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 
 
+@filtered()
 def ls(
-    state: StatesOption = None,
-    model: ModelOption = None,
-    lane: LaneOption = None,
-    of_key: OwnerOption = None,
-    worker: WorkerOption = None,
-    worker_host: HostOption = None,
-    dim: DimensionsOption = None,
-    text: TextOption = None,
-    error: ErrorOption = None,
-    after: AfterOption = None,
-    before: BeforeOption = None,
+    where: dict[str, Any],
     count: Annotated[bool, typer.Option("--count", help="Only count them, up to 10,000.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
@@ -50,16 +26,11 @@ def ls(
     from safelight.cli.client.look import jobs_table
     from safelight.cli.client.operators import count_jobs
 
-    with reported():
-        where = named(
-            states=state, model=model, lane=lane, key=of_key, worker=worker, host=worker_host, dimensions=dim,
-            text=text, error_code=error, created_after=after, created_before=before,
-        )  # fmt: skip
-        with Client(url, key) as client:
-            if count:
-                counted = count_jobs(client, as_query(where))
-            else:
-                page = client.jobs(**as_query(where), limit=limit, cursor=cursor)
+    with Client(url, key) as client:
+        if count:
+            counted = count_jobs(client, as_query(where))
+        else:
+            page = client.jobs(**as_query(where), limit=limit, cursor=cursor)
     if count:
         if as_json:
             out().print_json(data=counted)

@@ -16,11 +16,9 @@ def count_jobs(client: Client, query: dict[str, Any]) -> Found:
     return client.ask("GET", "/v1/jobs/count", expect=("count", "at_least"), params=query)
 
 
-def cancel_jobs(client: Client, fields: dict[str, Any]) -> Found:
-    """Cancel what a filter names, or count it: ``count``, ``job_ids``, ``next_cursor``."""
-    return client.ask(
-        "POST", "/v1/jobs/cancel", expect=("count", "job_ids", "next_cursor", "at_least", "as_of"), json=fields
-    )
+def reach_jobs(client: Client, path: str, fields: dict[str, Any]) -> Found:
+    """Act on what a filter names, or count it: ``count``, ``job_ids``, ``next_cursor``."""
+    return client.ask("POST", path, expect=("count", "job_ids", "next_cursor", "at_least", "as_of"), json=fields)
 
 
 def attempts(client: Client, job_id: str) -> list[Found]:
