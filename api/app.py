@@ -115,17 +115,21 @@ def create_app(
 
 def _described(settings: Settings) -> list[ControllerRouterHandler]:
     """The routes that are the API; the rest are pages."""
-    uploads = Router("/images", route_handlers=[edit_images], request_max_body_size=settings.server.upload_limit_bytes)
+    most = settings.server.upload_limit_bytes  # of bodies that may hold pictures
+    with_pictures = [
+        Router("/images", route_handlers=[edit_images], request_max_body_size=most),
+        Router("/jobs", route_handlers=[submit_job], request_max_body_size=most),
+    ]
     v1 = Router(
         "/v1",
         before_request=needs_key,
         security=[{"key": []}, {}],
         route_handlers=[
-            submit_job, read_job, cancel_job, retry_job, watch_job, watch_jobs, read_image,
+            read_job, cancel_job, retry_job, watch_job, watch_jobs, read_image,
             list_models, list_lanes, pause_lane, resume_lane, price_job,
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
-            generate_images, poll_images, generate_later, poll_later, read_model, uploads,
+            generate_images, poll_images, generate_later, poll_later, read_model, *with_pictures,
             *WEBHOOK_ROUTES, *DELIVERY_ROUTES, *COST_ROUTES, *OPERATING_ROUTES,
         ],
     )  # fmt: skip

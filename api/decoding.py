@@ -14,7 +14,7 @@ from api.openai.schemas import PriceRequest
 from api.operating.schemas import CancelRequest, RedriveRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
-from api.schemas import PauseRequest, SubmitRequest
+from api.schemas import PauseRequest
 from api.webhook_schemas import EndpointPatch, EndpointRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -41,12 +41,6 @@ class _StrictBody(MsgspecDTO[T], Generic[T]):
         own = FieldDefinition.from_annotation(field_definition.annotation)
         made: Reference | Schema = schema_creator.for_field_definition(own)
         return made
-
-
-class SubmitBody(_StrictBody[SubmitRequest]):
-    """The body of a submit."""
-
-    struct = SubmitRequest
 
 
 class PriceBody(_StrictBody[PriceRequest]):

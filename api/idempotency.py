@@ -30,11 +30,6 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-_LATER = (
-    "adapters",
-    "previews",
-    "webhook",
-)  # fields that came later: where they aren't sent, a body's digest is what it was
 _RETRY_COUNT = "x-stainless-retry-count"
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')  # RFC 8941, 3.3.3
 _VISIBLE = re.compile(r"[!-~]{1,255}")
@@ -77,7 +72,7 @@ def body_digest(submit: SubmitRequest, dimensions: Mapping[str, str]) -> str:
     request whatever changed here in between.
     """
     fields: dict[str, Any] = msgspec.to_builtins(submit)
-    for name in _LATER:
+    for name in submit.later:
         if fields[name] is None:
             del fields[name]
     fields["dimensions"] = dict(dimensions)

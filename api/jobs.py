@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from litestar import Request, Response, get, post
-from litestar.params import JSONBody
 
 from api.auth import LOOK, READ, SUBMIT, find_job, needs_model, owns, viewer
-from api.decoding import SubmitBody
-from api.dimensions import gather_dimensions
-from api.idempotency import IdempotencyKey, replay_of
+from api.idempotency import IdempotencyKey
 from api.openapi import JobId, ServicesDependency, answers
 from api.preferences import preference_of
-from api.resolve import names_no_seed, resolve
-from api.schemas import JobView, ModelList, SubmitRequest
-from api.submitting import accept, submit_headers
+from api.schemas import JobView, ModelList
+from api.submit_body import DescribedSubmit, submit_body
+from api.submitting import submit_headers
 from api.views import job_view, model_list
 from api.waiting import unless_gone, wait_for_end
 from jobstore.job import JobState
@@ -25,29 +22,23 @@ AnyRequest = Request[Any, Any, Any]
 
 
 @post(
-    "/jobs",
+    "/",
     status_code=202,
-    dto=SubmitBody,
-    return_dto=None,
     opt={**SUBMIT, "json": True},
+    operation_class=DescribedSubmit,
     summary="Submit a job",
-    responses=answers(400, 402, 404, 409, 413, 415, 422, 429, done=JobView),
+    responses=answers(400, 402, 404, 408, 409, 413, 415, 422, 429, done=JobView),
 )
 async def submit_job(
-    data: JSONBody[SubmitRequest],
-    request: AnyRequest,
-    services: ServicesDependency,
-    idempotency_key: IdempotencyKey = None,
+    request: AnyRequest, services: ServicesDependency, idempotency_key: IdempotencyKey = None
 ) -> Response[JobView]:
     """Hand in a prompt and get a ticket: 202 while there is something to render, 200 when the cache had it.
 
-    With `Prefer: wait=N` the answer waits up to N seconds for the job's end: then 200.
+    With `image` the render begins from that picture. With `Prefer: wait=N` the answer waits up to N seconds for the
+    job's end: then 200.
     """
     del idempotency_key  # described here; how often it was sent is told by the headers alone
-    dimensions = gather_dimensions(data.dimensions, request.scope["headers"])
-    replay = replay_of(data, dimensions, request.headers, services.settings.jobs)
-    new = resolve(data, dimensions, viewer(request), services.settings, replay)
-    accepted = await accept(services, new, seed_drawn=names_no_seed(data))
+    accepted = await submit_body(request, services)
     job = accepted.job
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=0.0, most=services.settings.server.sync_wait_s)

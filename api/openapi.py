@@ -21,7 +21,7 @@ from api.openai.schemas import EditRequest, GenerationRequest, PriceRequest
 from api.operating.schemas import CancelRequest, RedriveRequest
 from api.problems import MEDIA_TYPE, Problem
 from api.quota_schemas import QuotaPatch, QuotaRequest
-from api.schemas import PauseRequest, SubmitRequest
+from api.schemas import JobSubmit, PauseRequest
 from api.services import Services
 from api.webhook_schemas import EndpointPatch, EndpointRequest
 from safelight import __version__
@@ -87,7 +87,7 @@ class ApiDocument:
         app = Litestar(self._routes(), openapi_config=config, dependencies=unused, logging_config=None)
         document: dict[str, Any] = app.openapi_schema.to_schema()
         document["components"]["schemas"].update(
-            _exact(SubmitRequest, PauseRequest, GenerationRequest, EditRequest, PriceRequest)
+            _exact(JobSubmit, PauseRequest, GenerationRequest, EditRequest, PriceRequest)
         )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))

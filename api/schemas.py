@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -33,6 +33,9 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``webhook`` is told of the job: a URL, or what it is to be told too.
     """
 
+    later: ClassVar[tuple[str, ...]] = ("adapters", "previews", "webhook")
+    """Fields that came later: where they aren't sent, the digest of a request is what it was without them."""
+
     prompt: Annotated[str, Meta(min_length=1)]
     model: str | None = None
     negative_prompt: str | None = None
@@ -51,6 +54,20 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     start_at: Annotated[datetime, Meta(tz=True)] | None = None
     previews: bool | Annotated[int, Meta(ge=0, le=1000)] | None = None
     webhook: WebhookRequest | Url | None = None
+
+
+class JobSubmit(SubmitRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A submit of a job. With an ``image``, a PNG, JPEG or WebP file as a data URL or in base64, the render begins from
+    there: it is scaled to the size, or the size is the model's nearest to its shape. ``mask`` is a file as large, and
+    transparent where the picture is to change; without one, transparent parts of the picture are what changes, or all
+    of it. ``strength`` is the share of the steps that are taken from there.
+    """
+
+    later: ClassVar[tuple[str, ...]] = (*SubmitRequest.later, "image", "mask", "strength")
+
+    image: Annotated[str, Meta(min_length=1)] | None = None
+    mask: Annotated[str, Meta(min_length=1)] | None = None
+    strength: Annotated[float, Meta(gt=0, le=1)] | None = None
 
 
 class RequestView(Struct, frozen=True, kw_only=True):

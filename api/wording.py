@@ -43,6 +43,7 @@ _RULES = {
     "lane": "lane must be the name of a lane",
     "error_code": "error_code must be one of the codes that a job's error may have",
     "model": "model must be the name of a model",
+    **{field: f"{field} must be a data: URL with a PNG, JPEG or WebP picture in base64" for field in ("image", "mask")},
     "webhook": "webhook must be a URL, or an object with url, events (types of job events) and secret",
     "events": "events must be one or more types of job events, such as job.succeeded",
     "cursor": "cursor is not one that a page gave",

@@ -5,9 +5,7 @@ Nothing is fetched from elsewhere.
 
 from __future__ import annotations
 
-import binascii
 import re
-from base64 import b64decode
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -15,11 +13,11 @@ from litestar import Request
 from litestar.datastructures import UploadFile
 from litestar.exceptions import ClientException
 
+from api.inputs import picture_file
 from api.openai.requests import parse_json
 from api.problems import ProblemError, invalid
 
 _JSON = re.compile(r"application/(?:[a-z0-9.-]+\+)?json")
-_DATA_URL = re.compile(r"data:image/(?:png|jpe?g|webp);base64,", re.ASCII | re.IGNORECASE)
 _PART = re.compile(r"([a-z_]{1,64})\[([^\[\]]{0,64})\]", re.ASCII)
 _MOST_PARTS = 200
 _MOST_IMAGES = 16  # as many as OpenAI's endpoint takes
@@ -66,7 +64,7 @@ async def _from_form(request: Request[Any, Any, Any]) -> Upload:
 async def _file(name: str, value: object) -> bytes:
     if isinstance(value, UploadFile):
         return await value.read()
-    return _decoded(name, value)
+    return picture_file(name, value)
 
 
 def _members(parts: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,30 +97,10 @@ def _from_json(members: dict[str, Any]) -> Upload:
     mask = members.pop("mask", None)
     return Upload(
         members,
-        tuple(_decoded("image", one) for one in listed),
-        None if mask is None else _decoded("mask", mask),
+        tuple(picture_file("image", one) for one in listed),
+        None if mask is None else picture_file("mask", mask),
         strict=True,
     )
-
-
-def _decoded(field: str, value: object) -> bytes:
-    """The file of a data URL, of base64 as it is, or of an object that holds one. Raises ProblemError."""
-    if isinstance(value, dict):
-        if value.get("file_id") is not None:
-            raise invalid(field, f"{field}: files are not kept here; send the picture itself as a data: URL")
-        value = value.get("image_url")
-        value = value.get("url") if isinstance(value, dict) else value
-    if not isinstance(value, str) or not value:
-        raise invalid(field, f"{field} must be a data: URL with a PNG, JPEG or WebP picture in base64")
-    if re.match(r"[a-z][a-z0-9+.-]*://", value, re.IGNORECASE):
-        raise invalid(field, f"{field}: pictures are not fetched from elsewhere; send it as a data: URL")
-    found = _DATA_URL.match(value)
-    if value[:5].lower() == "data:" and not found:
-        raise invalid(field, f"{field} must be a data: URL of image/png, image/jpeg or image/webp in base64")
-    try:
-        return b64decode(value[found.end() :] if found else value, validate=True)
-    except (binascii.Error, ValueError):
-        raise invalid(field, f"{field} is not base64 that can be read") from None
 
 
 def _only(masks: list[bytes]) -> bytes | None:

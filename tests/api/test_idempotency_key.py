@@ -10,7 +10,7 @@ from litestar.datastructures import Headers
 
 from api.idempotency import body_digest, read_key, replay_of
 from api.problems import ProblemError
-from api.schemas import SubmitRequest
+from api.schemas import JobSubmit, SubmitRequest
 from safelight.config import JobSettings
 
 SETTINGS = JobSettings(idempotency_s=100.0, sdk_retry_window_s=10.0)
@@ -59,6 +59,12 @@ def test_the_same_request_has_one_digest() -> None:
     body = b'{"n": 1, "dimensions": {"b": "2", "a": "1"}, "prompt": "x"}'
     decoded = msgspec.json.decode(body, type=SubmitRequest)
     assert body_digest(decoded, decoded.dimensions) == body_digest(submit(), {"a": "1", "b": "2"})
+
+
+def test_what_a_submit_may_hold_since_later_changes_no_digest_where_it_is_not_sent() -> None:
+    """A repeat is known after an update, too; a picture counts."""
+    assert body_digest(JobSubmit(prompt="x"), {}) == body_digest(submit(), {})
+    assert len({body_digest(JobSubmit(prompt="x", image=image), {}) for image in (None, "a", "b")}) == 3
 
 
 def test_every_difference_is_another_request() -> None:

@@ -1,14 +1,19 @@
-"""``POST /v1/images/edits``: which pictures are taken, what becomes of them, what is refused before it is stored."""
+"""``POST /v1/images/edits``, and ``POST /v1/jobs`` with a picture: which pictures are taken, what becomes of them, what
+is refused before it is stored.
+"""
 
 from __future__ import annotations
 
 import base64
 import io
+import random
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from PIL import Image
 
@@ -159,6 +164,7 @@ async def _owners(studio: Site) -> set[str]:
     return {key.split("/")[1] async for keys in studio.outputs.walk("inputs", -60) for key in keys}
 
 
+@cache
 def bomb() -> bytes:
     """A file of some kilobytes that unpacks to a gigapixel."""
     return file(Image.new("1", (32_000, 32_000)), "PNG")
@@ -254,8 +260,9 @@ def crowded(studio: Site) -> Iterator[PixelWork]:
 def test_uploads_and_answers_take_turns_for_memory(client: httpx.Client, crowded: PixelWork) -> None:
     """Whoever finds no room in time is told when to come again, and makes no job by an edit."""
     edit = client.post(PATH, files={"image": ("picture", file(halves()), "image/png")}, data={"prompt": "a star"})
+    job = client.post("/v1/jobs", json={"prompt": "a star", "image": data_url(grain())})
     answer = client.post("/v1/images/generations", json={"prompt": "a star"})
-    for refused in (edit, answer):
+    for refused in (edit, job, answer):
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert refused.json()["error"]["code"] == "unavailable"
 
@@ -264,7 +271,7 @@ def test_an_upload_that_does_not_come_is_given_up(
     client: httpx.Client, studio: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would hold its room for ever."""
-    monkeypatch.setattr("api.openai.edits._READ_S", 0.05)
+    monkeypatch.setattr("api.beginning._READ_S", 0.05)
 
     def body() -> Iterator[bytes]:
         yield b"{"
@@ -273,3 +280,92 @@ def test_an_upload_that_does_not_come_is_given_up(
     slow = client.post(PATH, content=body(), headers={"content-type": "application/json"})
     assert (slow.status_code, slow.json()["error"]["code"]) == (408, "upload_too_slow")
     assert studio.services.pixels.bodies.used == 0
+
+
+def grain(side: int = 160) -> bytes:
+    """A picture's file that is larger than other bodies may be."""
+    return file(Image.frombytes("RGB", (side, side), random.Random(side).randbytes(3 * side * side)))
+
+
+def submitted(client: httpx.Client, **fields: Any) -> dict[str, Any]:
+    """The job of a submit, once it has ended."""
+    response = client.post("/v1/jobs", json={"prompt": "a green star"} | fields, headers={"Prefer": "wait=10"})
+    assert response.status_code == 200, response.text
+    return dict(response.json())
+
+
+def test_a_job_begins_from_a_picture_as_an_edit_does(client: httpx.Client, studio: Site, painter: Painter) -> None:
+    """With the same size, strength and fingerprint: what the one has rendered, the other finds in the cache."""
+    picture, mask = file(halves(size=(300, 150))), file(halves("RGBA", (300, 150)))
+    for hole in (None, mask):
+        first = edit(client, picture, hole, prompt="a job like this", seed="77").json()
+        fields = {"image": data_url(picture)} | ({} if hole is None else {"mask": base64.b64encode(hole).decode()})
+        job = submitted(client, prompt="a job like this", seed=77, **fields)
+        assert (job["cache"], job["request"]["size"]) == ("hit", "128x64")
+        told = client.get(f"/v1/jobs/{first['safelight']['job_id']}").json()["request"]
+        assert {name: job["request"][name] for name in ("image", "mask", "strength")} == {
+            name: told[name] for name in ("image", "mask", "strength")
+        }
+    job = submitted(client, image=data_url(grain()), strength=0.5, size="64x64", cache="off", n=2)
+    assert len(job["images"]) == 2
+    own = next(known for known in painter.jobs if str(known.id) == job["id"])
+    assert decode(studio.call(get_input(studio.outputs, own.id, str(own.request.image)))).size == (64, 64)
+    assert (own.request.strength, own.request.mask, own.batch_key.endswith(":image")) == (0.5, None, True)
+
+
+NOT_BEGUN: list[tuple[dict[str, Any], str, str]] = [
+    ({"image": "nonsense!"}, "image", "not base64"),
+    ({"image": data_url(b"nonsense")}, "image", "not a PNG, JPEG or WebP"),
+    ({"image": "https://example.org/a.png"}, "image", "not fetched"),
+    ({"image": 7}, "image", "data: URL"),
+    ({"image": ""}, "image", "data: URL"),
+    ({"image": data_url(bomb())}, "image", "pixels"),
+    ({"image": data_url(file(halves())), "model": "unknown"}, "image", "begins from no picture"),
+    ({"image": data_url(file(halves())), "model": "none"}, "model", "no model"),
+    ({"image": data_url(file(halves())), "mask": data_url(file(halves("RGBA", (9, 9))))}, "mask", "as large"),
+    ({"image": data_url(file(halves())), "mask": "data:text/html;base64,AAAA"}, "mask", "image/png"),
+    ({"image": data_url(file(halves())), "strength": 0.1}, "strength", "at least one"),
+    ({"image": data_url(file(halves())), "strength": 0}, "strength", "more than 0"),
+    ({"image": data_url(file(halves())), "size": "512x512"}, "size", "one of"),
+    ({"mask": data_url(file(halves("RGBA")))}, "mask", "goes with an image"),
+    ({"strength": 0.5}, "strength", "goes with an image"),
+]
+
+
+def test_what_a_job_cannot_begin_from_is_named_and_nothing_is_stored(client: httpx.Client, studio: Site) -> None:
+    """No job, and no picture in the outputs."""
+    before = (client.get("/v1/jobs").json()["data"][:1], studio.call(_owners(studio)))
+    for fields, field, words in NOT_BEGUN:
+        response = client.post("/v1/jobs", json={"prompt": "a star"} | fields)
+        assert (response.status_code, response.json()["field"]) == (404 if field == "model" else 400, field), fields
+        assert words in response.json()["detail"]
+    assert (client.get("/v1/jobs").json()["data"][:1], studio.call(_owners(studio))) == before
+
+
+def test_only_bodies_with_pictures_may_be_large(client: httpx.Client) -> None:
+    """As large as an edit's, and they say so beforehand."""
+    body = msgspec.json.encode({"prompt": "large", "image": data_url(grain())})
+    assert 50_000 < len(body) < 300_000
+    kind = {"content-type": "application/json"}
+    too_large = msgspec.json.encode({"prompt": "large", "image": data_url(grain(400))})
+    unannounced = (body[at : at + 9000] for at in range(0, len(body), 9000))
+    for refused in (too_large, unannounced, msgspec.json.encode({"prompt": "x" * 60_000})):
+        response = client.post("/v1/jobs", content=refused, headers=kind)
+        assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
+    assert client.post("/v1/jobs", content=body, headers=kind).status_code == 202
+
+
+def test_a_repeated_job_is_known_by_its_pictures(client: httpx.Client, studio: Site) -> None:
+    """The same file finds the job, whatever it is written in; another one is another request. No copy is left."""
+    picture = file(halves())
+    headers = {"Idempotency-Key": "begun-once"}
+
+    def tried(image: str) -> httpx.Response:
+        return client.post("/v1/jobs", json={"prompt": "once more", "image": image}, headers=headers)
+
+    first = tried(data_url(picture))
+    before = studio.call(_owners(studio))
+    again = tried(base64.b64encode(picture).decode())
+    assert (again.json()["id"], again.headers["idempotency-replayed"]) == (first.json()["id"], "true")
+    assert tried(data_url(file(halves(size=(9, 9))))).status_code == 422
+    assert studio.call(_owners(studio)) <= before

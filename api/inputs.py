@@ -1,9 +1,15 @@
-"""Gets an uploaded picture and its mask ready for a render: decoded within bounds, upright, of the size asked for."""
+"""Gets an uploaded picture and its mask ready for a render: decoded within bounds, upright, of the size asked for.
+
+Nothing is fetched from elsewhere.
+"""
 
 from __future__ import annotations
 
+import binascii
 import io
 import math
+import re
+from base64 import b64decode
 from typing import NamedTuple
 
 from PIL import Image, ImageOps
@@ -15,6 +21,7 @@ from jobstore.pictures import UnreadablePictureError, decode, encode
 from safelight.config import ModelSettings
 
 _MAX_PIXELS = 25_000_000  # twice what most telephones take; unpacked 100 MB
+_DATA_URL = re.compile(r"data:image/(?:png|jpe?g|webp);base64,", re.ASCII | re.IGNORECASE)
 _TRANSPARENT = 128  # below it a pixel of a mask is to change
 
 
@@ -35,6 +42,26 @@ class Prepared(NamedTuple):
     def files(self) -> dict[str, bytes]:
         """By digest."""
         return {digest_of(data): data for data in self if data is not None}
+
+
+def picture_file(field: str, value: object) -> bytes:
+    """The file of a data URL, of base64 as it is, or of an object that holds one. Raises ProblemError."""
+    if isinstance(value, dict):
+        if value.get("file_id") is not None:
+            raise invalid(field, f"{field}: files are not kept here; send the picture itself as a data: URL")
+        value = value.get("image_url")
+        value = value.get("url") if isinstance(value, dict) else value
+    if not isinstance(value, str) or not value:
+        raise invalid(field, f"{field} must be a data: URL with a PNG, JPEG or WebP picture in base64")
+    if re.match(r"[a-z][a-z0-9+.-]*://", value, re.IGNORECASE):
+        raise invalid(field, f"{field}: pictures are not fetched from elsewhere; send it as a data: URL")
+    found = _DATA_URL.match(value)
+    if value[:5].lower() == "data:" and not found:
+        raise invalid(field, f"{field} must be a data: URL of image/png, image/jpeg or image/webp in base64")
+    try:
+        return b64decode(value[found.end() :] if found else value, validate=True)
+    except (binascii.Error, ValueError):
+        raise invalid(field, f"{field} is not base64 that can be read") from None
 
 
 def open_pictures(image: bytes, mask: bytes | None) -> Upright:
