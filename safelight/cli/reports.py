@@ -6,7 +6,6 @@ import asyncio
 import re
 from typing import Annotated
 
-import psycopg
 import typer
 
 from safelight.cli.consoles import err, out
@@ -20,6 +19,8 @@ def install(
     config: ConfigOption = None,
 ) -> None:
     """Make the views of costs in the store's database (PostgreSQL), or make them anew after an upgrade."""
+    import psycopg
+
     from dashboards.sql.install import SCHEMA, ReportsError
     from dashboards.sql.install import install as make
     from safelight.cli.server.reasons import advice_for, sentence_of

@@ -114,7 +114,7 @@ def test_an_unknown_scope_is_told_those_there_are(command: tuple[str, ...], sett
     """In plain words."""
     refused = run_safelight("keys", *command, "--scope", "foo", environment=settings)
     assert refused.returncode == 2
-    assert refused.stderr.strip() == "error: --scope must be one or more of: submit, read, admin"
+    assert refused.stderr.strip() == "error: --scope must be one or more of: submit, read, observe, admin"
 
 
 def drawn(keys: list[ApiKey], width: int) -> str:

@@ -41,7 +41,7 @@ from tests.contract.watching import Watched
 
 LONG = os.environ.get("HYPOTHESIS_PROFILE") == "long"
 PROFILE = settings(
-    max_examples=2000 if LONG else 50,
+    max_examples=2000 if LONG else 30,
     stateful_step_count=60 if LONG else 30,
     deadline=None,
     derandomize=not LONG,  # the suite tries the same lives every time, HYPOTHESIS_PROFILE=long ever others

@@ -231,7 +231,7 @@ REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(REQUESTS, st.integers(1, 6), st.integers(1, 3), st.integers(0, 2))
 def test_whatever_comes_everyone_leaves(requests: list[Any], holds: int, open_groups: int, depth: int) -> None:
     """Good ones with their pictures, bad ones with an error; nothing stays behind, and no batch is too large."""

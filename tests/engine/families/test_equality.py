@@ -109,7 +109,7 @@ def test_same_company_is_the_same_to_the_bit(model: LatentModel) -> None:
     assert all(torch.equal(one.latents, other.latents) for one, other in zip(once, again, strict=True))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(data=st.data())
 def test_no_order_of_coming_and_going_changes_a_row(data: st.DataObject) -> None:
     """Whoever steps with whom, for how long, and goes on from a checkpoint: each row ends where it ends alone."""
