@@ -1,4 +1,4 @@
-"""API keys and the audit log."""
+"""API keys, and writing the audit log."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from uuid import UUID
 import msgspec
 from psycopg.types.json import Jsonb
 
-from jobstore.audit import AuditEntry, AuditFilter, AuditNote, AuditPage
+from jobstore.audit import AuditNote
 from jobstore.errors import KeyNotFoundError
 from jobstore.keys import ApiKey, KeyFilter, KeyMatch
 from jobstore.postgres.columns import Connection, every, one, sole
-from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.keys import COLUMNS, to_key
 from jobstore.rules.rows import Row
 
@@ -45,14 +44,6 @@ _LOCK = f"SELECT {_COLUMNS} FROM api_key WHERE id = %(id)s OR {_ADMINS} ORDER BY
 _NOTE = """
 INSERT INTO audit_log (key_id, actor, action, target, details)
 VALUES (%(key_id)s, %(actor)s, %(action)s, %(target)s, %(details)s)
-"""
-_AUDIT = """
-SELECT seq, at, key_id, actor, action, target, details FROM audit_log
-WHERE (%(below)s::bigint IS NULL OR seq < %(below)s) AND (%(action)s::text IS NULL OR action = %(action)s)
-  AND (%(target)s::text IS NULL OR target = %(target)s)
-  AND (%(actor)s::text IS NULL OR position(lower(%(actor)s) IN lower(actor)) > 0)
-  AND (%(after)s::timestamptz IS NULL OR at >= %(after)s) AND (%(before)s::timestamptz IS NULL OR at < %(before)s)
-ORDER BY seq DESC LIMIT %(limit)s
 """
 
 
@@ -95,14 +86,6 @@ async def write_note(connection: Connection, note: AuditNote) -> None:
             "details": Jsonb(msgspec.to_builtins(note.details)),
         },
     )
-
-
-async def list_audit(connection: Connection, where: AuditFilter) -> AuditPage:
-    """A page of the audit log. Raises ValueError on a cursor that no page gave."""
-    arguments = msgspec.structs.asdict(where) | {"below": decoded(where.cursor), "limit": where.limit + 1}
-    found = [AuditEntry(**row) for row in await every(connection, _AUDIT, arguments)]
-    page = tuple(found[: where.limit])
-    return AuditPage(entries=page, next_cursor=encoded(page[-1].seq) if len(found) > where.limit else None)
 
 
 async def find_key(connection: Connection, hashes: Sequence[str]) -> KeyMatch | None:

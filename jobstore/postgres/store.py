@@ -15,6 +15,7 @@ from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
 from jobstore.operating.workers import WorkerReport
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
+from jobstore.postgres.audit import list_audit
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.intake import Group, Intake
@@ -246,4 +247,4 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         return await self._on(lambda c: keys.list_keys(c, where))
 
     async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
-        return await self._on(lambda c: keys.list_audit(c, where))
+        return await self._on(lambda c: list_audit(c, where))

@@ -1,4 +1,4 @@
-"""API keys and the audit log."""
+"""API keys, and writing the audit log."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from uuid import UUID
 
 import msgspec
 
-from jobstore.audit import AuditEntry, AuditFilter, AuditNote, AuditPage
+from jobstore.audit import AuditNote
 from jobstore.errors import KeyNotFoundError
 from jobstore.keys import ApiKey, KeyFilter, KeyMatch
-from jobstore.rules.cursors import decoded, encoded
 from jobstore.rules.keys import COLUMNS, to_key
 from jobstore.rules.rows import Row
 from jobstore.sqlite.database import Database, now
@@ -27,14 +26,6 @@ _LIST = f"""
   AND (:state IS NULL
        OR :state = CASE WHEN revoked_at IS NOT NULL THEN 'revoked' WHEN {_OVER} THEN 'expired' ELSE 'in_force' END)
 ORDER BY id LIMIT :limit
-"""
-_AUDIT = """
-SELECT seq, at, key_id, actor, action, target, details FROM audit_log
-WHERE (:below IS NULL OR seq < :below) AND (:action IS NULL OR action = :action)
-  AND (:target IS NULL OR target = :target)
-  AND (:actor IS NULL OR instr(lower(actor), lower(:actor)) > 0)
-  AND (:after IS NULL OR at >= :after) AND (:before IS NULL OR at < :before)
-ORDER BY seq DESC LIMIT :limit
 """
 
 
@@ -81,15 +72,6 @@ async def write_note(database: Database, note: AuditNote) -> None:
         "details": msgspec.to_builtins(note.details),
     }
     await database.insert("audit_log", [row])
-
-
-async def list_audit(database: Database, where: AuditFilter) -> AuditPage:
-    """A page of the audit log. Raises ValueError on a cursor that no page gave."""
-    arguments = msgspec.structs.asdict(where) | {"below": decoded(where.cursor), "limit": where.limit + 1}
-    del arguments["cursor"]
-    found = [AuditEntry(**row) for row in await database.every(_AUDIT, arguments)]
-    page = tuple(found[: where.limit])
-    return AuditPage(entries=page, next_cursor=encoded(page[-1].seq) if len(found) > where.limit else None)
 
 
 async def find_key(database: Database, hashes: Sequence[str]) -> KeyMatch | None:

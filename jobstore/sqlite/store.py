@@ -22,6 +22,7 @@ from jobstore.rules.keys import KeyedStore, KeyRows
 from jobstore.rules.rows import Row
 from jobstore.rules.store import RuledStore
 from jobstore.sqlite import claims, keys, lanes, listing, quotas, reads, retention
+from jobstore.sqlite.audit import list_audit
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.keys import SqliteKeys
 from jobstore.sqlite.migrate import check_current, migrate
@@ -192,4 +193,4 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteRep
         return await self._read(lambda d: keys.list_keys(d, where))
 
     async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
-        return await self._read(lambda d: keys.list_audit(d, where))
+        return await self._read(lambda d: list_audit(d, where))

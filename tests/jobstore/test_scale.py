@@ -1,11 +1,16 @@
-"""One tenant with a hundred thousand queued jobs, and another with one."""
+"""One tenant with a hundred thousand queued jobs, and another with one; a long audit log."""
 
 from __future__ import annotations
 
-import psycopg
+from typing import Any
 
+import psycopg
+import pytest
+
+from jobstore.audit import Actor, AuditFilter, AuditNote
 from jobstore.ids import uuid7
 from jobstore.job import NewJob
+from jobstore.postgres.audit import query_of
 from jobstore.postgres.insert import arguments_of
 from jobstore.postgres.standing import COUNTED_AT_SUBMIT
 from jobstore.postgres.store import PostgresStore
@@ -65,9 +70,39 @@ async def test_a_submit_reads_as_little_of_a_long_queue_as_of_a_short_one(store:
 def _pages_of_a_submit(connection: psycopg.Connection, jobs: list[NewJob]) -> int:
     """How many pages the statement that accepts the jobs looks at."""
     arguments = arguments_of((new, {"joinable": True, "reserved": new.price}) for new in jobs)
-    asked = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {PLAIN}"
+    return _pages_of(connection, PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
+
+
+def _pages_of(connection: psycopg.Connection, query: str, arguments: dict[str, Any]) -> int:
+    """How many pages a statement looks at."""
+    statement = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}"
     with connection.transaction(force_rollback=True):
-        row = connection.execute(asked, arguments | {"counted": COUNTED_AT_SUBMIT}).fetchone()
+        row = connection.execute(statement, arguments).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+
+OTHERS = """
+INSERT INTO audit_log (actor, action, target) SELECT 'key ' || mod(n, 50), 'key.changed', 'key ' || mod(n, 100)
+FROM generate_series(1, %(entries)s) AS n
+"""
+
+
+@pytest.mark.parametrize(
+    "where", [AuditFilter(actor="NIGHT"), AuditFilter(action="lane.paused"), AuditFilter(target="default", limit=1)]
+)
+async def test_the_audit_log_is_asked_without_reading_it_all(
+    store: PostgresStore, database: str, where: AuditFilter
+) -> None:
+    """By a part of who acted, by what was done, and to what: as many pages of a long log as of a short one."""
+    for name in ("night ops", "ops of the night"):
+        await store.audit(AuditNote(by=Actor(name=name), action="lane.paused", target="default"))
+    pages = []
+    with psycopg.connect(database, autocommit=True) as connection:
+        for entries in (1_000, 20_000):
+            connection.execute(OTHERS, {"entries": entries})
+            connection.execute("VACUUM ANALYZE audit_log")
+            pages.append(_pages_of(connection, *query_of(where)))
+    assert pages[1] < 3 * pages[0]
+    assert (await store.list_audit(where)).entries[0].actor == "ops of the night"

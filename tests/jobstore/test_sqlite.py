@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from jobstore.audit import AuditFilter
 from jobstore.errors import MigrationError
 from jobstore.registry import open_store
+from jobstore.sqlite.audit import query_of
 from jobstore.sqlite.store import SqliteStore
 from tests.contract.making import claimed, new_job, new_worker, rendered, result
 
@@ -121,6 +123,17 @@ async def test_a_claim_reads_the_queues_index(store: SqliteStore, file: Path) ->
     plan = " ".join(str(row[-1]) for row in rows(file, f"EXPLAIN QUERY PLAN {query}"))
     assert "job_queue" in plan
     assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("where", [AuditFilter(actor="ops"), AuditFilter(action="a"), AuditFilter(target="b")])
+async def test_the_audit_log_is_asked_along_an_index(file: Path, store: SqliteStore, where: AuditFilter) -> None:
+    """Whoever acted, whatever was done and to what."""
+    await store.ping()
+    query, arguments = query_of(where)
+    with closing(sqlite3.connect(file)) as connection:
+        plan = [str(row[-1]) for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", arguments)]
+    assert not [step for step in plan if "SCAN audit_log" in step and "INDEX" not in step], plan
+    assert any("audit_log_" in step for step in plan), plan
 
 
 async def test_numbers_past_32_bits_are_kept(store: SqliteStore) -> None:
