@@ -64,8 +64,11 @@ async def _prepared(
     """The job, and the pictures that it begins from. Raises ProblemError naming the field."""
     settings, key = services.settings, viewer(request)
     model = able_model(asked.model, key, settings, "model")
-    if len(upload.images) != 1:
-        raise invalid("image", "the model begins from one picture alone" if upload.images else "image is missing")
+    if not upload.images:
+        raise invalid("image", "image is missing")
+    if len(upload.images) > 1:
+        detail = f"{upload.field} has {len(upload.images)} pictures, and the model begins from one alone"
+        raise invalid(upload.field, detail)
     dimensions = gather_dimensions(asked.dimensions, request.scope["headers"])
     replay = replay_of(asked, dimensions, request.headers, settings.jobs)
 

@@ -6,7 +6,7 @@ Nothing is fetched from elsewhere.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from litestar import Request
@@ -24,12 +24,13 @@ _MOST_IMAGES = 16  # as many as OpenAI's endpoint takes
 
 
 class Upload(NamedTuple):
-    """An edit's body. ``strict`` says that numbers came as numbers."""
+    """An edit's body. ``field`` is what the pictures were sent as; ``strict`` says that numbers came as numbers."""
 
     members: dict[str, Any]
     images: tuple[bytes, ...]
     mask: bytes | None
     strict: bool
+    field: str = "image"
 
 
 async def read_upload(request: Request[Any, Any, Any]) -> Upload:
@@ -53,6 +54,7 @@ async def _from_form(request: Request[Any, Any, Any]) -> Upload:
         parts = list(form.multi_items())
         if len(parts) > _MOST_PARTS:
             raise ProblemError(400, "invalid_form", f"a form has at most {_MOST_PARTS} parts")
+        _no_markup(dict(parts))
         images = [await _file("image", value) for name, value in parts if name in ("image", "image[]")]
         masks = [await _file("mask", value) for name, value in parts if name == "mask"]
     finally:
@@ -88,19 +90,26 @@ def _members(parts: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_json(members: dict[str, Any]) -> Upload:
-    given = members.pop("images", None)
-    if given is None:
-        given = members.pop("image", None)
+    _no_markup(members)
+    field = "image" if members.get("images") is None else "images"
+    given = members.pop(field, None)
     listed = given if isinstance(given, list) else [] if given is None else [given]
     if len(listed) > _MOST_IMAGES:
-        raise invalid("images", f"images has more than {_MOST_IMAGES} entries")
+        raise invalid(field, f"{field} has more than {_MOST_IMAGES} entries")
     mask = members.pop("mask", None)
     return Upload(
         members,
-        tuple(picture_file("image", one) for one in listed),
+        tuple(picture_file(field, one) for one in listed),
         None if mask is None else picture_file("mask", mask),
         strict=True,
+        field=field,
     )
+
+
+def _no_markup(members: Mapping[str, Any]) -> None:
+    """OpenAI's drawing over the picture would change what comes of it: it isn't ignored, as other fields are."""
+    if "markup" in members:
+        raise invalid("markup", "markup is not taken here: no model draws after it; mask says what is to change")
 
 
 def _only(masks: list[bytes]) -> bytes | None:

@@ -218,7 +218,7 @@ def test_nothing_is_fetched_from_elsewhere(client: httpx.Client, value: object, 
     """What isn't in the body isn't taken."""
     shape = value if isinstance(value, dict) else {"image_url": value}
     response = client.post(PATH, json={"prompt": "a star", "images": [shape]})
-    assert (response.status_code, response.json()["error"]["param"]) == (400, "image")
+    assert (response.status_code, response.json()["error"]["param"]) == (400, "images")
     assert words in response.json()["error"]["message"]
 
 
@@ -227,7 +227,12 @@ def test_several_pictures_are_refused_with_words(client: httpx.Client) -> None:
     files = [("image[]", ("a", file(halves()), "image/png")), ("image[]", ("b", file(halves()), "image/png"))]
     response = client.post(PATH, files=files, data={"prompt": "both"})
     assert (response.status_code, response.json()["error"]["param"]) == (400, "image")
-    assert "one picture" in response.json()["error"]["message"]
+    assert "one alone" in response.json()["error"]["message"]
+    for name in ("images", "image"):
+        listed = client.post(PATH, json={"prompt": "both", name: [data_url(file(halves()))] * 2})
+        assert (listed.status_code, listed.json()["error"]["param"]) == (400, name)
+        drawn = client.post(PATH, json={"prompt": "both", name: [data_url(file(halves()))], "markup": "AAAA"})
+        assert (drawn.status_code, drawn.json()["error"]["param"]) == (400, "markup")
     alone = client.post(PATH, files=files[:1], data={"prompt": "one", "dimensions[team]": "web", "adapters[]": "ink"})
     assert alone.status_code == 200
     job = client.get(f"/v1/jobs/{alone.json()['safelight']['job_id']}").json()

@@ -102,6 +102,22 @@ def test_edit(sdk: openai.OpenAI) -> None:
     assert events[-1].type == "image_edit.completed"
 
 
+def test_an_edit_of_a_list_of_pictures(sdk: openai.OpenAI, painter: Painter) -> None:
+    """One in it makes as many pictures as are asked for; of several it is said that the model begins from one."""
+    answer: Any = sdk.images.edit(image=[PICTURE], prompt="a star of a list", n=3)
+    assert len(answer.data) == 3
+    before = len(painter.jobs)
+    for several in ([PICTURE, PICTURE], [("a.png", PICTURE, "image/png")] * 16):
+        with pytest.raises(openai.BadRequestError) as refused:
+            sdk.images.edit(image=several, prompt="a star")
+        assert (refused.value.param, refused.value.code) == ("image", "invalid_request")
+        assert f"image has {len(several)} pictures" in refused.value.message
+    with pytest.raises(openai.BadRequestError) as drawn:
+        sdk.images.edit(image=PICTURE, markup=MASK, prompt="a star")
+    assert drawn.value.param == "markup"
+    assert len(painter.jobs) == before
+
+
 def test_models(sdk: openai.OpenAI, studio: Site) -> None:
     """Listed, and one by one."""
     assert {model.id for model in sdk.models.list()} == set(studio.settings.models)
