@@ -85,7 +85,7 @@ async def _queue(services: Services, new: NewJob) -> Job:
 
 async def _known(services: Services, new: NewJob) -> Job | None:
     """The job that an earlier submit made. Else it is the store's submit that finds it: it need not be asked twice."""
-    if new.replay is None or new.replay.renew or new.replay.instead_of:
+    if new.replay is None or new.replay.renew:
         return None
     return await services.store.find_replay(new.key_id, new.replay)
 

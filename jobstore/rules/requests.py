@@ -69,9 +69,12 @@ async def replayed(rows: Rows, new: NewJob) -> Row | None:
 
 
 async def find_replay(rows: Rows, key_id: UUID | None, replay: Replay) -> Row | None:
-    """The job that an idempotency key made. Raises ReplayMismatchError, ReplayGoneError."""
+    """The job that an idempotency key made; none where the replay is to make one in its place.
+
+    Raises ReplayMismatchError, ReplayGoneError.
+    """
     known = None if replay.renew else await rows.replay_of(key_id, replay.key)
-    if known is None:
+    if known is None or known["job_id"] == replay.instead_of:
         return None
     if known["body_sha256"] != replay.body_sha256:
         raise ReplayMismatchError("the idempotency key was used for another request")

@@ -11,6 +11,11 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
+from api.problems import ProblemError
+from api.resolve import resolve
+from api.schemas import SubmitRequest
+from api.submitting import Accepted, accept
+from jobstore.job import Replay
 from jobstore.outputs import Outputs
 from safelight.config import LimitSettings
 from tests.api.site import LIMIT_S, SETTINGS, Driver, Site
@@ -127,3 +132,27 @@ def test_a_queue_left_full_is_full_for_the_next_process(database: str, outputs: 
     other = Site(database, outputs, site.settings)
     with other.serve(), httpx.Client(base_url=other.url, timeout=LIMIT_S) as http:
         assert_full(http.post("/v1/jobs", json=BODY), "max_queued_per_key")
+
+
+def test_a_revival_that_comes_second_gets_the_first_ones_job_though_the_queue_is_full(
+    site: Site, http: httpx.Client
+) -> None:
+    """It adds nothing. One that would make a job of its own is refused as any other, and leaves the key as it is."""
+    known = Replay(key="key:again", body_sha256="b")
+
+    def tried(replay: Replay) -> Accepted:
+        new = resolve(SubmitRequest(**BODY), {}, None, site.settings, replay)
+        return site.call(accept(site.services, new, seed_drawn=True))
+
+    first = tried(known).job
+    http.post(f"/v1/jobs/{first.id}/cancel").raise_for_status()
+    revival = msgspec.structs.replace(known, instead_of=first.id)
+    made = tried(revival)
+    assert (made.replayed, made.job.id == first.id) == (False, False)
+    while http.post("/v1/jobs", json=BODY).status_code == 202:
+        pass
+    assert (tried(revival).job.id, tried(revival).replayed) == (made.job.id, True)
+    with pytest.raises(ProblemError) as full:
+        tried(msgspec.structs.replace(known, instead_of=made.job.id))
+    assert full.value.code == "queue_full"
+    assert tried(known).job.id == made.job.id

@@ -174,6 +174,10 @@ async def test_of_revivals_at_once_one_makes_the_job(stores: Stores) -> None:
     assert await listed(stores[0]) == [made, first.id]
     assert (await stores[1].submit(new_job(replay=replay()))).id == made
     assert (await stores[2].submit(new_job(replay=revival))).id == made
+    found = await stores[1].find_replay(None, revival)
+    assert found is not None
+    assert found.id == made
+    assert await stores[1].find_replay(None, msgspec.structs.replace(revival, instead_of=made)) is None
     await stores[0].cancel(made)
     third = await stores[0].submit(new_job(replay=msgspec.structs.replace(revival, instead_of=made)))
     assert third.id not in (made, first.id)
