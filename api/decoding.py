@@ -15,7 +15,7 @@ from api.operating.schemas import CancelRequest, RedriveRequest
 from api.problems import from_decoding
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import PauseRequest
-from api.webhook_schemas import EndpointPatch, EndpointRequest
+from api.webhook_schemas import EndpointPatch, EndpointRequest, RedeliverRequest
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -95,6 +95,12 @@ class EndpointBody(_StrictBody[EndpointRequest]):
     """The body of a new webhook endpoint."""
 
     struct = EndpointRequest
+
+
+class RedeliverBody(_StrictBody[RedeliverRequest]):
+    """The filter of redeliveries."""
+
+    struct = RedeliverRequest
 
 
 class EndpointPatchBody(_StrictBody[EndpointPatch]):

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: what came of each message, and sending one anew."""
+"""Deliveries of webhooks: what came of each message, and sending them anew."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from litestar import Request, get, post
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
+from msgspec.structs import replace
 
-from api.auth import LOOK, SUBMIT, bound_to, sees
+from api.auth import ADMIN, LOOK, SUBMIT, actor, bound_to, sees
+from api.decoding import RedeliverBody
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
 from api.services import Services
-from api.webhook_schemas import DeliveryList, DeliveryView
+from api.webhook_schemas import DeliveryList, DeliveryView, Redelivered, RedeliverRequest
 from api.webhook_views import delivery_view
 from api.wording import plainly, unknown
 from jobstore.audit import Actor
@@ -26,6 +28,8 @@ DeliveryPath = Annotated[
 ]
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
+AT_ONCE = 1_000
+"""How many deliveries one call asks for anew, at most."""
 _PARAMETERS = ("state", "type", "job_id", "webhook_id", "limit", "cursor")
 
 
@@ -68,6 +72,48 @@ async def list_deliveries(
     return DeliveryList(
         data=tuple(delivery_view(delivery) for delivery in page.deliveries), next_cursor=page.next_cursor
     )
+
+
+@post(
+    "/webhooks/deliveries/redeliver",
+    status_code=200,
+    dto=RedeliverBody,
+    return_dto=None,
+    opt={**ADMIN, "json": True},
+    summary="Deliver many webhooks anew",
+    responses=answers(400, 409, 413, 415),
+)
+async def redeliver_many(
+    data: JSONBody[RedeliverRequest], request: AnyRequest, services: ServicesDependency
+) -> Redelivered:
+    """Try failed deliveries at once and by a fresh schedule, the oldest first; those to disabled endpoints are left.
+
+    With `dry_run` they are only counted; with `expected`, nothing is done where they are more. For admins.
+    """
+    where = DeliveryFilter(all_keys=True, type=data.type, job_id=data.job_id, endpoint_id=data.webhook_id)
+    if data.dry_run:
+        count = await count_failed(services, where)
+    else:
+        count = await redelivered(services, where, data.expected, actor(request))
+    return Redelivered(dry_run=data.dry_run, count=count, more=count == AT_ONCE)
+
+
+async def count_failed(services: Services, where: DeliveryFilter) -> int:
+    """How many of the filter's could be tried anew, up to ``AT_ONCE``."""
+    if where.state not in (None, DeliveryState.FAILED):
+        return 0
+    return await services.store.count_deliveries(replace(where, state=DeliveryState.FAILED), AT_ONCE)
+
+
+async def redelivered(services: Services, where: DeliveryFilter, expected: int | None, by: Actor) -> int:
+    """Try anew what failed of the filter's, the oldest first, as many as were counted. Raises ProblemError."""
+    if expected is not None and (counted := await count_failed(services, where)) > expected:
+        detail = f"{counted:,} failed deliveries match by now, and {expected:,} were asked about: look again"
+        raise ProblemError(409, "count_changed", detail, field="expected")
+    most = AT_ONCE if expected is None else expected
+    count = await services.store.redeliver_many(replace(where, state=DeliveryState.FAILED), most, by)
+    services.ring([WEBHOOKS_BELL])
+    return count
 
 
 @post(
@@ -114,4 +160,4 @@ def _missing() -> ProblemError:
     return ProblemError(404, "delivery_not_found", "no delivery with that id")
 
 
-DELIVERY_ROUTES = (list_deliveries, redeliver)
+DELIVERY_ROUTES = (list_deliveries, redeliver_many, redeliver)

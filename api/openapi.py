@@ -23,7 +23,7 @@ from api.problems import MEDIA_TYPE, Problem
 from api.quota_schemas import QuotaPatch, QuotaRequest
 from api.schemas import JobSubmit, PauseRequest
 from api.services import Services
-from api.webhook_schemas import EndpointPatch, EndpointRequest
+from api.webhook_schemas import EndpointPatch, EndpointRequest, RedeliverRequest
 from safelight import __version__
 
 JobId = Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})]
@@ -91,7 +91,7 @@ class ApiDocument:
         )
         document["components"]["schemas"].update(_exact(KeyRequest, KeyPatch, RotateRequest))
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))
-        document["components"]["schemas"].update(_exact(EndpointRequest, EndpointPatch))
+        document["components"]["schemas"].update(_exact(EndpointRequest, EndpointPatch, RedeliverRequest))
         document["components"]["schemas"].update(_exact(CancelRequest, RedriveRequest))
         return document
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from jobstore.webhooks.model import DeliveryState
+from jobstore.webhooks.model import DeliveryState, EventType
 
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
 JobEventType = Literal[
@@ -108,6 +108,28 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     tried_at: datetime | None
     next_at: datetime | None
     delivered_at: datetime | None
+
+
+class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which failed deliveries to try anew, the oldest first, 1000 a call: those for which everything named holds.
+
+    ``dry_run`` counts and changes nothing; with ``expected``, nothing is changed where they are more.
+    """
+
+    type: EventType | None = None
+    job_id: UUID | None = None
+    webhook_id: UUID | None = None
+    dry_run: bool = False
+    expected: Annotated[int, Meta(ge=0, le=1000)] | None = None
+
+
+class Redelivered(Struct, frozen=True, kw_only=True):
+    """How many deliveries are tried anew, or would be; ``more`` says that there may be others, beyond 1000."""
+
+    object: Literal["webhooks.redelivered"] = "webhooks.redelivered"
+    dry_run: bool
+    count: int
+    more: bool
 
 
 class DeliveryList(Struct, frozen=True, kw_only=True):

@@ -19,17 +19,13 @@ from api.admin.rendering import AnyRequest, done, page
 from api.admin.webhooks import PATH as WEBHOOKS
 from api.admin.webhooks import address_for, key_names, owner_of
 from api.auth import actor
-from api.deliveries import any_delivery, redeliver_named
+from api.deliveries import AT_ONCE, any_delivery, count_failed, redeliver_named, redelivered
 from api.openapi import ServicesDependency
-from api.problems import ProblemError, invalid
-from api.services import Services
+from api.problems import invalid
 from api.wording import plainly
-from jobstore.live import WEBHOOKS_BELL
 from jobstore.webhooks.model import DeliveryFilter, DeliveryState, EventType
 
 PATH = f"{WEBHOOKS}/deliveries"
-AT_ONCE = 1_000
-"""How many deliveries one click asks for anew."""
 _PAGE = 50
 _NAMES = ("webhook_id", "state", "type", "job_id")
 
@@ -59,7 +55,7 @@ async def show(
         pairs=pairs, where=where, states=[*DeliveryState], types=[*EventType],
         addresses={one.id: address_for(request, one.url) for one in endpoints},
         owners={one.id: owner_of(one.key_id, names) for one in endpoints},
-        failed=await _count(services, where), at_once=AT_ONCE, query=urlencode(pairs),
+        failed=await count_failed(services, where), at_once=AT_ONCE, query=urlencode(pairs),
     )  # fmt: skip
 
 
@@ -90,11 +86,7 @@ async def redeliver_all(request: AnyRequest, services: ServicesDependency) -> Re
     """Try anew what failed of the filter's, as many as were counted: more by now is asked about again."""
     where, pairs = filter_of(await posted(request))
     confirmed = struct_of({"expected": (await posted(request)).get("expected", "")}, Confirmed)
-    if (counted := await _count(services, where)) > confirmed.expected:
-        detail = f"{counted:,} failed deliveries match by now, and {confirmed.expected:,} were asked about: look again"
-        raise ProblemError(409, "count_changed", detail, field="expected")
-    count = await services.store.redeliver_many(_failed(where), confirmed.expected, actor(request))
-    services.ring([WEBHOOKS_BELL])
+    count = await redelivered(services, where, confirmed.expected, actor(request))
     return done(request, f"{PATH}?{urlencode(pairs)}", f"{count:,} are tried anew.")
 
 
@@ -118,17 +110,6 @@ _WORDS = {
     "state": f"one of {', '.join(DeliveryState)}",
     "type": f"one of {', '.join(EventType)}",
 }
-
-
-def _failed(where: DeliveryFilter) -> DeliveryFilter:
-    return msgspec.structs.replace(where, state=DeliveryState.FAILED)
-
-
-async def _count(services: Services, where: DeliveryFilter) -> int:
-    """How many of the filter's could be tried anew, up to a thousand."""
-    if where.state not in (None, DeliveryState.FAILED):
-        return 0
-    return await services.store.count_deliveries(_failed(where), AT_ONCE)
 
 
 def _pretty(body: str | None) -> str | None:

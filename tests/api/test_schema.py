@@ -55,7 +55,7 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
         "/v1/async/images/generations/{job_id}", "/v1/models/{model}", "/v1/linked-images/{job_id}/{index}",
         "/v1/webhooks", "/v1/webhooks/{webhook_id}", "/v1/webhooks/{webhook_id}/rotate",
         "/v1/webhooks/{webhook_id}/test", "/v1/webhooks/deliveries",
-        "/v1/webhooks/deliveries/{delivery_id}/redeliver",
+        "/v1/webhooks/deliveries/{delivery_id}/redeliver", "/v1/webhooks/deliveries/redeliver",
         "/v1/jobs/count", "/v1/jobs/cancel", "/v1/jobs/{job_id}/attempts", "/v1/workers", "/v1/workers/{worker_id}",
         "/v1/workers/{worker_id}/drain", "/v1/workers/{worker_id}/resume", "/v1/overview", "/v1/costs", "/v1/latency",
         "/livez", "/readyz", "/healthz", "/metrics",

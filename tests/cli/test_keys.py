@@ -55,7 +55,9 @@ async def test_a_key_lives_its_life_on_the_command_line(
     assert "--force" in told("keys", "revoke", made["id"], code=2)
     assert told("keys", "revoke", made["id"], "--force")["revoked_at"]
 
-    log = told("audit", "--target", made["id"])
+    assert [key["id"] for key in told("keys", "ls", "--text", "SHO", "--state", "revoked")] == [made["id"]]
+    assert told("keys", "ls", "--state", "in_force") == []
+    log = told("audit", "--target", made["id"], "--actor", "COMMAND line", "--after", "2h")
     assert [entry["action"] for entry in log["data"]] == ["key.revoked", "key.rotated", "key.changed", "key.created"]
     assert all(entry["actor"].startswith("command line: ") for entry in log["data"])
     for told_secret in (secret, rotated["secret"]):

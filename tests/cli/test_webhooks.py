@@ -106,7 +106,20 @@ def test_a_webhook_is_turned_off_and_on(commands: Commands, hook: Receiver) -> N
     assert commands.run("webhooks", "disable", made["id"]).stdout.strip() == "disabled"
     assert "off" in commands.run("webhooks", "list").stdout
     assert commands.json("webhooks", "enable", made["id"])["disabled"] is False
-    commands.run("webhooks", "delete", made["id"])
+    changed = commands.json("webhooks", "change", made["id"], "-e", "job.dead", "--description", "of the [dead]")
+    assert (changed["events"], changed["description"], changed["url"]) == (["job.dead"], "of the [dead]", hook.url)
+    assert "of the [dead]" in commands.run("webhooks", "change", made["id"], "--address", f"{hook.url}/b").stdout
+    assert commands.json("webhooks", "delete", made["id"]) == {"id": made["id"], "deleted": True}
+
+
+def test_what_failed_is_sent_anew_by_a_filter(commands: Commands) -> None:
+    """Counted and asked first; nothing of that kind failed here."""
+    where = ("webhooks", "redeliver", "--type", "job.scheduled")
+    assert commands.run(*where, "--dry-run").stdout.strip() == "0"
+    assert "0 messages on their way" in commands.run(*where, "--yes").stderr
+    told = commands.json("webhooks", "redeliver", "--failed", "--yes")
+    assert (told["count"], told["more"]) == (0, False)
+    assert commands.json("webhooks", "deliveries", "--type", "job.scheduled")["data"] == []
 
 
 @pytest.mark.parametrize("webhook_id", ["01920000-0000-7000-8000-00000000000a", None])

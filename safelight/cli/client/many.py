@@ -93,8 +93,8 @@ def _done(client: Client, act: Act, where: dict[str, Any], counted: dict[str, An
     from safelight.cli.client.operators import reach_jobs
 
     # What came in since is not meant, and a number that is no more than a part confirms nothing; a limit does.
-    sure = {"all": True} if counted["at_least"] or limit is not None else {"expected": counted["count"]}
-    body = {**where, act.until: _earlier(counted["as_of"], where.get(act.until)), **sure}
+    meant = {"all": True} if counted["at_least"] or limit is not None else {"expected": counted["count"]}
+    body = {**where, act.until: _earlier(counted["as_of"], where.get(act.until)), **meant}
     done: list[str] = []
     while limit is None or len(done) < limit:
         most = {} if limit is None else {"limit": min(limit - len(done), _A_CALL)}
@@ -136,7 +136,7 @@ def _ask(act: Act, counted: dict[str, Any], sure: Sure) -> None:
         question = act.question.format(_jobs(counted["count"]))
     else:
         return
-    if not _confirmed(question):
+    if not confirmed(question):
         raise RefusedError(act.nothing, "--yes  answers for scripts")
 
 
@@ -149,7 +149,8 @@ def _earlier(as_of: str, before: str | None) -> str:
     return min((text for text in (as_of, before) if text), key=datetime.fromisoformat)
 
 
-def _confirmed(question: str) -> bool:
+def confirmed(question: str) -> bool:
+    """Whether the answer is yes; it isn't where nobody can be asked."""
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:

@@ -34,9 +34,9 @@ class WebhookClient(Client):
         """Make an endpoint; with its secret."""
         return self._known(self._json("POST", _WHERE, json=fields))
 
-    def disable(self, webhook_id: str, disabled: bool) -> Endpoint:
-        """Turn an endpoint off, or on again; the endpoint."""
-        return self._known(self._json("PATCH", _path(webhook_id), json={"disabled": disabled}))
+    def change(self, webhook_id: str, fields: dict[str, Any]) -> Endpoint:
+        """Change what is named of an endpoint; the endpoint."""
+        return self._known(self._json("PATCH", _path(webhook_id), json=fields))
 
     def rotate(self, webhook_id: str) -> Endpoint:
         """Give an endpoint a new secret; the endpoint with it."""
@@ -75,6 +75,10 @@ class WebhookClient(Client):
     def redeliver(self, delivery_id: str) -> Delivery:
         """Ask for a delivery anew; the delivery."""
         return self._known(self._json("POST", f"{_path('deliveries')}{_path(delivery_id, '')}/redeliver"))
+
+    def redeliver_failed(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Ask for what failed of a filter anew, or count it: ``count``, and ``more``."""
+        return self.ask("POST", f"{_WHERE}/deliveries/redeliver", expect=("count", "more"), json=fields)
 
     def _known(self, found: Any) -> dict[str, Any]:
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from safelight.cli.client.deliveries import deliveries, redeliver, show_delivery
 from safelight.cli.consoles import err, out
-from safelight.cli.exits import reported
+from safelight.cli.exits import RefusedError, reported
 from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 WebhookArgument = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id, from  safelight webhooks list.")]
-
-
-class DeliveryState(StrEnum):
-    """Where a delivery stands."""
-
-    PENDING = "pending"
-    DELIVERED = "delivered"
-    FAILED = "failed"
 
 
 def list_(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None) -> None:
@@ -60,6 +52,33 @@ def create(
     _show_secret(made, as_json)
 
 
+def change(
+    webhook_id: WebhookArgument,
+    address: Annotated[str | None, typer.Option("--address", help="Where messages go from now on.")] = None,
+    event: Annotated[
+        list[str] | None, typer.Option("--event", "-e", help="All types that it gets from now on; may be repeated.")
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="What it is for.")] = None,
+    as_json: JsonOption = False,
+    url: UrlOption = DEFAULT_URL,
+    key: KeyOption = None,
+) -> None:
+    """Change where a webhook goes, of what it is told, or what it is for. What isn't named stays."""
+    from safelight.cli.client.webhook_http import WebhookClient
+
+    named = {"url": address, "events": event, "description": description}
+    fields = {name: value for name, value in named.items() if value is not None}
+    with reported():
+        if not fields:
+            raise RefusedError("name what changes: --address, --event or --description")
+        with WebhookClient(url, key) as client:
+            changed = client.change(webhook_id, fields)
+    if as_json:
+        out().print_json(data=changed)
+    else:
+        out().print(_endpoints([changed]))
+
+
 def enable(
     webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
 ) -> None:
@@ -78,7 +97,7 @@ def _turn(webhook_id: str, url: str, key: str | None, *, disabled: bool, as_json
     from safelight.cli.client.webhook_http import WebhookClient
 
     with reported(), WebhookClient(url, key) as client:
-        changed = client.disable(webhook_id, disabled)
+        changed = client.change(webhook_id, {"disabled": disabled})
     if as_json:
         out().print_json(data=changed)
     else:
@@ -104,13 +123,18 @@ def _show_secret(made: dict[str, Any], as_json: bool) -> None:
     err().print(f"Webhook {made['id']}. Keep the secret: it is shown this once.", markup=False, soft_wrap=True)
 
 
-def delete(webhook_id: WebhookArgument, url: UrlOption = DEFAULT_URL, key: KeyOption = None) -> None:
+def delete(
+    webhook_id: WebhookArgument, as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption = None
+) -> None:
     """Delete a webhook; what waits for it is given up."""
     from safelight.cli.client.webhook_http import WebhookClient
 
     with reported(), WebhookClient(url, key) as client:
         client.delete(webhook_id)
-    out().print("deleted")
+    if as_json:
+        out().print_json(data={"id": webhook_id, "deleted": True})
+    else:
+        out().print("deleted")
 
 
 def send_test(
@@ -121,60 +145,7 @@ def send_test(
 
     with reported(), WebhookClient(url, key) as client:
         delivery = client.test(webhook_id)
-    _show_delivery(delivery, as_json)
-
-
-def deliveries(
-    state: Annotated[DeliveryState | None, typer.Option("--state", "-s", help="Only those in this state.")] = None,
-    job: Annotated[str | None, typer.Option(help="Only those about this job.")] = None,
-    webhook: Annotated[str | None, typer.Option(help="Only those to this webhook.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
-    as_json: JsonOption = False,
-    url: UrlOption = DEFAULT_URL,
-    key: KeyOption = None,
-) -> None:
-    """List deliveries, newest first, with what came of the last try."""
-    from safelight.cli.client.delivery_look import show_deliveries
-    from safelight.cli.client.webhook_http import WebhookClient
-
-    with reported(), WebhookClient(url, key) as client:
-        page = client.deliveries(state=state, job_id=job, webhook_id=webhook, limit=limit, cursor=cursor)
-        hosts = [] if as_json else client.hosts(page["data"])
-    if as_json:
-        out().print_json(data=page)
-        return
-    if not page["data"]:
-        err().print("No deliveries.")
-        return
-    if show_deliveries(page["data"], hosts, out()):
-        err().print("Ids and jobs:  --json, or a wider terminal", markup=False, soft_wrap=True)
-    if page["next_cursor"]:
-        err().print(f"More:  --cursor {page['next_cursor']}", markup=False, soft_wrap=True)
-
-
-def redeliver(
-    delivery_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The delivery's id, from  safelight webhooks deliveries.")
-    ],
-    as_json: JsonOption = False,
-    url: UrlOption = DEFAULT_URL,
-    key: KeyOption = None,
-) -> None:
-    """Deliver a message anew, at once and under its old id; prints that."""
-    from safelight.cli.client.webhook_http import WebhookClient
-
-    with reported(), WebhookClient(url, key) as client:
-        delivery = client.redeliver(delivery_id)
-    _show_delivery(delivery, as_json)
-
-
-def _show_delivery(delivery: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        out().print_json(data=delivery)
-        return
-    out().print(delivery["id"], markup=False)
-    err().print("On its way; what comes of it:  safelight webhooks deliveries", markup=False)
+    show_delivery(delivery, as_json)
 
 
 def _endpoints(found: Sequence[dict[str, Any]]) -> Table:
@@ -203,5 +174,5 @@ def _table(*titles: str) -> Table:
 webhooks = typer.Typer(help="Tell addresses of jobs' ends; look at what came of it.", no_args_is_help=True)
 webhooks.command("list")(list_)
 webhooks.command("test")(send_test)
-for command in (create, enable, disable, rotate, delete, deliveries, redeliver):
+for command in (create, change, enable, disable, rotate, delete, deliveries, redeliver):
     webhooks.command()(command)

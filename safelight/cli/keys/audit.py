@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from safelight.cli.client.times import past_of
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import RefusedError, reported
 from safelight.cli.options import ConfigOption, JsonOption, settings_for
@@ -25,6 +27,15 @@ def audit(
     target: Annotated[
         str | None, typer.Option(help="Only what was done to this: an id, a lane.", show_default=False)
     ] = None,
+    actor: Annotated[
+        str | None, typer.Option(help="Only what somebody did whose name holds this.", show_default=False)
+    ] = None,
+    after: Annotated[
+        str | None, typer.Option(help="Only what was done from then on: 2h (ago), or a time (UTC).", show_default=False)
+    ] = None,
+    before: Annotated[
+        str | None, typer.Option(help="Only what was done before: 2h (ago), or a time (UTC).", show_default=False)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many at most.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.", show_default=False)] = None,
     as_json: JsonOption = False,
@@ -32,29 +43,42 @@ def audit(
 ) -> None:
     """Show who changed keys, lanes and the like, newest first, straight from the store."""
     import msgspec
+    from msgspec.structs import replace
 
     from jobstore.audit import AuditFilter
     from safelight.cli.keys.inside import in_store
 
-    where = AuditFilter(action=action, target=target, limit=limit, cursor=cursor)
-
     async def work(store: JobStore) -> AuditPage:
         try:
-            return await store.list_audit(where)
+            return await store.list_audit(replace(where, cursor=cursor))
         except ValueError as error:
             raise RefusedError(f"--cursor: {error}") from error
 
     with reported():
+        where = AuditFilter(
+            action=action,
+            target=target,
+            actor=actor,
+            after=_moment("--after", after),
+            before=_moment("--before", before),
+            limit=limit,
+        )
         page = in_store(settings_for(config), work)
     if as_json:
         out().print_json(data={"data": msgspec.to_builtins(page.entries), "next_cursor": page.next_cursor})
         return
     if not page.entries:
-        err().print("Nothing of that kind was done." if action or target else "Nothing was done yet.")
+        err().print("Nothing of that kind was done." if where != AuditFilter(limit=limit) else "Nothing was done yet.")
         return
     out().print(_table(page.entries))
     if page.next_cursor:
         err().print(f"More:  --cursor {page.next_cursor}", markup=False, soft_wrap=True)
+
+
+def _moment(option: str, text: str | None) -> datetime | None:
+    """A time that lies behind. Raises RefusedError."""
+    told = past_of(option, text)
+    return None if told is None else datetime.fromisoformat(told)
 
 
 def _table(entries: Sequence[AuditEntry]) -> Table:

@@ -155,6 +155,32 @@ def test_failed_deliveries_are_sent_anew_as_many_as_were_asked_about(site: Site,
     assert actions(site) == ["webhooks.redelivered"] * 2, "the one, and the many"
 
 
+def test_failed_deliveries_are_sent_anew_over_http(site: Site, secrets: dict[str, str]) -> None:
+    """By the same filter, with the same 409, for admins; each time it is in the audit log."""
+    endpoint = site.call(add(site.services.store))
+    for _ in range(2):
+        failed_test(site, endpoint)
+    with httpx.Client(base_url=site.url, headers={"authorization": f"Bearer {secrets['admin']}"}, timeout=20) as http:
+
+        def ask(**fields: object) -> httpx.Response:
+            return http.post("/v1/webhooks/deliveries/redeliver", json=fields)
+
+        told = {"object": "webhooks.redelivered", "dry_run": True, "count": 2, "more": False}
+        assert ask(dry_run=True, webhook_id=str(endpoint.id)).json() == told
+        assert ask(dry_run=True, type="job.dead").json()["count"] == 0
+        assert ask(expected=1).json()["error"]["code"] == "count_changed"
+        for field, value in (("type", "job.lost"), ("job_id", "x"), ("expected", 1001), ("state", "failed")):
+            answer = ask(**{field: value})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (400, field)
+        assert ask(expected=2, type="webhook.test").json() == {**told, "dry_run": False}
+        assert ask().json()["count"] == 0, "they wait for their turn now"
+        plain = http.post(
+            "/v1/webhooks/deliveries/redeliver", json={}, headers={"authorization": f"Bearer {secrets['plain']}"}
+        )
+        assert plain.status_code == 403
+    assert actions(site) == ["webhooks.redelivered"]
+
+
 def test_a_body_is_shown_as_it_was_sent(site: Site, signed_in: httpx.Client) -> None:
     """Escaped, and once there is one."""
     endpoint = site.call(add(site.services.store))
