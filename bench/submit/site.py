@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 
-import uvicorn
 from litestar import post
 
 from actors.bell import BrokerBell
@@ -15,6 +16,7 @@ from actors.broker import make_broker
 from actors.progress import make_progress_channel
 from api.app import create_app
 from jobstore.registry import open_outputs, open_store
+from safelight.cli.server.http import HttpServer, bind
 from safelight.config import load_settings
 from safelight.telemetry.logs import configure_logging
 
@@ -41,7 +43,13 @@ def main() -> None:
         progress=make_progress_channel(settings.broker),
     )
     app.register(nothing)
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_config=None, access_log=False)
+    server = HttpServer(app, bind("127.0.0.1", int(sys.argv[1])), settings.server, app.state.services.tail.close)
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    server.start()
+    stopping.wait()
+    server.stop()
+    bell.stop()
 
 
 if __name__ == "__main__":
