@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, Response, get, post
 
-from api.auth import LOOK, READ, SUBMIT, find_job, needs_model, owns, viewer
+from api.auth import LOOK, SUBMIT, find_job, needs_model, owns, viewer
 from api.idempotency import IdempotencyKey
 from api.openapi import JobId, ServicesDependency, answers
 from api.preferences import preference_of
@@ -84,7 +84,7 @@ async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDepend
     return job_view(settled.job, services)
 
 
-@get("/models", opt=READ, summary="List models", responses=answers())
+@get("/models", opt=LOOK, summary="List models", responses=answers())
 async def list_models(request: AnyRequest, services: ServicesDependency) -> ModelList:
     """The models on offer that the key may use, in OpenAI's form."""
     return model_list(services.settings, viewer(request))

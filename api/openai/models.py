@@ -8,14 +8,14 @@ import msgspec
 from litestar import Request, get
 from litestar.params import PathParameter
 
-from api.auth import READ, viewer
+from api.auth import LOOK, viewer
 from api.openapi import ServicesDependency, answers
 from api.problems import model_not_found
 from api.schemas import ModelView
 from api.views import model_list
 
 
-@get("/models/{model:path}", opt=READ, summary="Read a model", responses=answers(404))
+@get("/models/{model:path}", opt=LOOK, summary="Read a model", responses=answers(404))
 async def read_model(
     model: Annotated[str, PathParameter(description="Its name or an alias, which may hold slashes.")],
     request: Request[Any, Any, Any],

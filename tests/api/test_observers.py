@@ -21,7 +21,7 @@ from tests.contract.keying import make_key
 URL = "https://hooks.example/T0/very-secret?token=very-secret"
 OVERSEEN = (
     "/v1/jobs", "/v1/jobs/count", "/v1/costs", "/v1/latency", "/v1/lanes", "/v1/keys", "/v1/quotas", "/v1/audit",
-    "/v1/webhooks", "/v1/webhooks/deliveries", "/v1/workers", "/v1/overview",
+    "/v1/webhooks", "/v1/webhooks/deliveries", "/v1/workers", "/v1/overview", "/v1/models", "/v1/models/shapes",
 )  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_an_observer_reads_what_the_pages_show(site: Site, as_key: Any) -> None:
     for path in (*OVERSEEN, f"/v1/jobs/{job}", f"/v1/jobs/{job}/attempts"):
         for name in ("watch", "both"):
             assert as_key(name, "GET", path).status_code == 200, path
-    for query in ("jobs", "costs?by=key", "quotas", "keys", "audit", "lanes"):
+    for query in ("jobs", "costs?by=key", "quotas", "keys", "audit", "lanes", "models"):
         seen, admins = (as_key(name, "GET", f"/v1/{query}").json() for name in ("watch", "admin"))
         for told in (*seen["data"], *admins["data"]):
             told.pop("oldest_s", None)  # a lane's oldest job has grown older in between
