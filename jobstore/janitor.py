@@ -20,6 +20,7 @@ _log = get_logger(__name__)
 _LIMIT = 1000
 _PAUSE_S = 0.05  # between batches, so that a purge of years leaves room for jobs
 _ROUNDS = 200
+_HOURS = 24
 
 
 class Janitor:
@@ -35,10 +36,11 @@ class Janitor:
         """Clean until cancelled."""
         while True:
             await asyncio.sleep(self._settings.every_s * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
-            try:
-                await self.clean()
-            except Exception as error:  # the drivers' errors differ; the next round makes up for it
-                _log.warning("purge failed", action="janitor.failed", error=type(error).__name__)
+            for work, failed in ((self.clean, "purge failed"), (self.sum_up, "ledger not summed up")):
+                try:
+                    await work()
+                except Exception as error:  # the drivers' errors differ; the next round makes up for it
+                    _log.warning(failed, action="janitor.failed", error=type(error).__name__)
 
     async def clean(self) -> None:
         """Purge what is past its age now, then delete pictures, checkpoints and inputs that nobody needs."""
@@ -52,6 +54,13 @@ class Janitor:
         await self._empty_outputs()
         await self._empty_checkpoints()
         await self._empty_inputs()
+
+    async def sum_up(self) -> None:
+        """Sum up the hours of the ledger that are over. What an upgrade finds unsummed takes several rounds."""
+        for _ in range(_ROUNDS):
+            if not await self._store.roll_up(_HOURS):
+                break
+            await asyncio.sleep(_PAUSE_S)
 
     async def _empty_outputs(self) -> None:
         while keys := await self._store.doomed(_LIMIT):

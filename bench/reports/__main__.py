@@ -1,6 +1,7 @@
-"""Measures reports on a large ledger: ``python -m bench.reports`` (needs PostgreSQL).
+"""Measures reports on a large ledger: ``python -m bench.reports`` (needs PostgreSQL on this machine).
 
-Prints the median seconds of each report over a month and over the whole year, and a JSON line last.
+Prints how long the ledger takes to be summed up, and for each report over a month and over the whole year the median
+seconds of the processor and of the clock, without parallel workers; a JSON line last.
 """
 
 from __future__ import annotations
@@ -8,10 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -30,7 +33,10 @@ _VIEWS = (
     "usage_by_day", "cost_by_dimension", "cost_by_key", "batch_efficiency", "latency_by_dimension", "cache_savings",
 )  # fmt: skip
 _GROUPS: tuple[tuple[str, ...], ...] = (("team",), ("day", "team"), ("day", "model", "dim:experiment"))
+_TABLES = ("usage", "usage_hour", "usage_by_owner", "usage_by_device", "usage_by_dimension")
 Run = Callable[[], Awaitable[Any]]
+Seconds = dict[str, float]
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -42,6 +48,7 @@ def main() -> None:
     parser.add_argument("--archived", type=int, default=500_000, help="rows whose jobs are in the archive")
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--unsummed", action="store_true", help="measure the ledger itself, as before it is summed up")
     options = parser.parse_args()
     if options.url:
         asyncio.run(_measure(options.url, options))
@@ -64,16 +71,35 @@ async def _migrate(url: str) -> None:
 
 async def _measure(url: str, options: argparse.Namespace) -> None:
     await install(url, None)
-    store = PostgresStore(url)
+    alone = f"{url}{'&' if '?' in url else '?'}options=-cmax_parallel_workers_per_gather%3D0"
+    store = PostgresStore(alone)
     await store.open()
-    connection = await AsyncConnection.connect(url, autocommit=True)
-    found: dict[str, dict[str, float]] = {}
+    connection = await AsyncConnection.connect(alone, autocommit=True)
+    if options.unsummed:
+        await store.forget_sums()
+    else:
+        await _sum_up(store, connection)
+    found: dict[str, dict[str, Seconds]] = {}
     questions = list(_questions(store, connection, options.days))
     for name, span, run in track(questions, "reports", console=Console(stderr=True)):
-        found.setdefault(name, {})[span] = await _timed(run, options.rounds)
+        found.setdefault(name, {})[span] = await _timed(connection, run, options.rounds)
     await connection.close()
     await store.close()
     _print(found)
+
+
+async def _sum_up(store: PostgresStore, connection: AsyncConnection) -> None:
+    """As the janitor does, to the end."""
+    hours, busy, started = 0, await _processor_s(connection), time.perf_counter()
+    while done := await store.roll_up():
+        hours += done
+    busy, passed = await _processor_s(connection) - busy, time.perf_counter() - started
+    Console().print(f"{hours:,} hours summed up in {busy:,.0f} s of the processor, {passed:,.0f} s by the clock")
+    for table in _TABLES:
+        await connection.execute(f"VACUUM ANALYZE {table}".encode())
+    sizes = f"SELECT relname, reltuples::bigint, pg_total_relation_size(oid) FROM pg_class WHERE relname IN {_TABLES}"
+    for name, rows, size in await (await connection.execute(sizes.encode())).fetchall():
+        Console().print(f"{name}: {rows:,} rows, {size / 2**20:,.0f} MiB")
 
 
 def _questions(store: PostgresStore, connection: AsyncConnection, days: int) -> Iterator[tuple[str, str, Run]]:
@@ -94,19 +120,33 @@ async def _read(connection: AsyncConnection, text: bytes) -> None:
     await (await connection.execute(text)).fetchall()
 
 
-async def _timed(run: Run, rounds: int) -> float:
-    times = []
+async def _timed(connection: AsyncConnection, run: Run, rounds: int) -> Seconds:
+    busy, clock = [], []
     for _ in range(rounds):
-        started = time.perf_counter()
+        before, started = await _processor_s(connection), time.perf_counter()
         await run()
-        times.append(time.perf_counter() - started)
-    return median(times)
+        clock.append(time.perf_counter() - started)
+        busy.append(await _processor_s(connection) - before)
+    return {"processor": median(busy), "clock": median(clock)}
 
 
-def _print(found: dict[str, dict[str, float]]) -> None:
-    table = Table("report", "a month", "a year")
+async def _processor_s(connection: AsyncConnection) -> float:
+    """What the server's processes for this database have taken so far."""
+    query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'"
+    pids = [row[0] for row in await (await connection.execute(query)).fetchall()]
+    return sum(_taken_s(pid) for pid in pids)
+
+
+def _taken_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _print(found: dict[str, dict[str, Seconds]]) -> None:
+    table = Table("report", "a month: processor", "clock", "a year: processor", "clock")
     for name, times in found.items():
-        table.add_row(name, f"{times['month']:.2f} s", f"{times['year']:.2f} s")
+        cells = [f"{times[span][kind]:.2f} s" for span in ("month", "year") for kind in ("processor", "clock")]
+        table.add_row(name, *cells)
     Console().print(table)
     print(json.dumps(found))
 

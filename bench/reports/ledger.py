@@ -85,9 +85,12 @@ def fill(url: str, count: int, archived: int, days: int, progress: Progress) -> 
         indexes = connection.execute(_INDEXES).fetchall()
         for name, _ in indexes:
             connection.execute(SQL("DROP INDEX {}").format(Identifier(name)))
+        # Nothing is summed up yet, so there is nothing to take back.
+        connection.execute("ALTER TABLE usage DISABLE TRIGGER usage_came_late")
         connection.execute(_DRAW, sizes)
         for first, last in _batches(progress, "rows", count):
             connection.execute(_ROWS, sizes | {"first": first, "last": last})
+        connection.execute("ALTER TABLE usage ENABLE TRIGGER usage_came_late")
         for _, definition in progress.track(indexes, description="indexes"):
             connection.execute(definition)
         for first, last in _batches(progress, "archive", archived):

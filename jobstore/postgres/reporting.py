@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Hashable
 from typing import TypeVar
 
-from jobstore.postgres import reports
+from psycopg.errors import LockNotAvailable
+
+from jobstore.postgres import reports, rollup
 from jobstore.postgres.columns import Connection
 from jobstore.reports.model import CostReport, LatencyReport, ReportQuery
 
@@ -21,6 +23,19 @@ class PostgresReports(ABC):
     @abstractmethod
     async def slowly(self, work: Callable[[Connection], Awaitable[T]], *, owner: Hashable, limit_s: float) -> T:
         """The result of a read that may take long. Raises StoreBusyError where it gets no turn, or takes longer."""
+
+    @abstractmethod
+    async def on_connection(self, work: Callable[[Connection], Awaitable[T]], *, together: bool = False) -> T:
+        """The result of ``work``; ``together``: in one transaction."""
+
+    async def roll_up(self, hours: int = 24) -> int:
+        try:
+            return await self.on_connection(lambda c: rollup.roll_up(c, hours), together=True)
+        except LockNotAvailable:
+            return 0  # the next time, then
+
+    async def forget_sums(self) -> None:
+        await self.on_connection(rollup.forget_sums)
 
     async def costs(self, query: ReportQuery) -> CostReport:
         return await self._report(lambda c: reports.costs(c, query), query)

@@ -1,16 +1,22 @@
-"""``safelight reports``: the views of costs for SQL."""
+"""``safelight reports``: the views of costs for SQL, and the sums that make reports fast."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import CommandError, RefusedError, UnreachableError, reported
 from safelight.cli.options import ConfigOption, settings_for
+
+if TYPE_CHECKING:
+    from jobstore.protocol import JobStore
+
+_PAUSE_S = 0.25
+_VAIN = 4  # rounds without an hour: another process may be at it
 
 
 def install(
@@ -47,5 +53,29 @@ def install(
         err().print(f"{role} may read them. Let somebody in:  {grant}", markup=False, soft_wrap=True)
 
 
-reports = typer.Typer(help="Views of costs for SQL and Grafana.", no_args_is_help=True)
+def rebuild(config: ConfigOption = None) -> None:
+    """Sum up the whole ledger anew by hours, for fast reports. They are right meanwhile, and slow."""
+    from safelight.cli.server.stores import with_store
+
+    with reported():
+        hours = with_store(settings_for(config), _rebuild)
+    out().print(f"{hours} hours summed up", markup=False, highlight=False)
+
+
+async def _rebuild(store: JobStore) -> int:
+    await store.forget_sums()
+    hours = vain = 0
+    while vain < _VAIN:
+        if done := await store.roll_up():
+            hours, vain = hours + done, 0
+        else:
+            vain += 1
+            await asyncio.sleep(_PAUSE_S if vain < _VAIN else 0)
+    return hours
+
+
+reports = typer.Typer(
+    help="Views of costs for SQL and Grafana, and the sums that make reports fast.", no_args_is_help=True
+)
 reports.command()(install)
+reports.command()(rebuild)

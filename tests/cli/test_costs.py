@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 from safelight.cli.app import app
 from safelight.cli.client.cost_look import show_costs
 from tests.cli.test_client import Commands, commands
+from tests.reports.ledger import Attempt, write
 
 __all__ = ["commands"]
 
@@ -96,3 +98,19 @@ def test_reports_install_refuses_what_it_cannot_do(cli: CliRunner, settings: dic
     nobody = settings | {"SAFELIGHT_STORE": "postgresql://nobody@127.0.0.1:9/none"}
     silent = cli.invoke(app, ["reports", "install"], env=nobody)
     assert (silent.exit_code, "can't be reached" in silent.stderr) == (3, True), silent.output
+
+
+def test_reports_rebuild_sums_up_the_ledger_anew(
+    cli: CliRunner, settings: dict[str, str], database: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All hours that are over, however often; in SQLite there is nothing to sum up."""
+    monkeypatch.setattr("safelight.cli.reports._PAUSE_S", 0.0)
+    write(database, [Attempt(datetime.now(UTC) - timedelta(hours=5))])
+    for _ in range(2):
+        again = cli.invoke(app, ["reports", "rebuild"], env=settings | {"SAFELIGHT_STORE": database})
+        assert again.exit_code == 0, again.output
+        assert again.stdout in ("5 hours summed up\n", "4 hours summed up\n")
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT sum(attempts) FROM usage_by_owner").fetchone() == (1,)
+    sqlite = settings | {"SAFELIGHT_STORE": f"sqlite:///{place}/jobs.db"}
+    assert cli.invoke(app, ["reports", "rebuild"], env=sqlite).stdout == "0 hours summed up\n"

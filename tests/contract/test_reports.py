@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from itertools import groupby
 from typing import Any
 
 import pytest
@@ -18,9 +16,10 @@ from jobstore.job import CacheOutcome, JobError
 from jobstore.ledger import Spent
 from jobstore.protocol import JobStore
 from jobstore.registry import open_store
-from jobstore.reports.model import CostReport, CostRow, LatencyRow, ReportQuery, Where
+from jobstore.reports.model import CostReport, LatencyRow, ReportQuery, Where
 from tests.contract.keying import make_key
 from tests.contract.making import PRICE, claimed, new_job, new_worker, pictures, result
+from tests.reports.by_hand import asked, by_hand
 from tests.reports.ledger import ATTEMPTS, ZONES, Attempt, clear, write
 
 NOON = datetime(2026, 11, 10, 12, tzinfo=UTC)
@@ -31,12 +30,6 @@ LATENCY_S = (5, 1, 4, 2, 3, 10, 9, 8, 7, 6)
 def url(request: pytest.FixtureRequest) -> str:
     """The URL of an empty store."""
     return str(request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "database"))
-
-
-def asked(**changes: Any) -> ReportQuery:
-    """A query for the year 2026 with these changes."""
-    fields: dict[str, Any] = {"first": date(2026, 1, 1), "last": date(2026, 12, 31)} | changes
-    return ReportQuery(**fields)
 
 
 def recently(**changes: Any) -> ReportQuery:
@@ -53,39 +46,6 @@ async def told(url: str, query: ReportQuery) -> CostReport:
         return await store.costs(query)
     finally:
         await store.close()
-
-
-def summed(attempts: Sequence[Attempt], values: tuple[str | None, ...] = ()) -> CostRow:
-    """The row of these attempts, which have one currency."""
-    return CostRow(
-        values=values,
-        currency=attempts[0].currency,
-        jobs=sum(attempt.outcome == "succeeded" for attempt in attempts),
-        attempts=len(attempts),
-        pictures=sum(attempt.pictures for attempt in attempts),
-        gpu_seconds=sum((attempt.gpu_seconds for attempt in attempts), Decimal(0)),
-        charged=sum((attempt.charged for attempt in attempts), Decimal(0)),
-        saved=sum((attempt.saved for attempt in attempts), Decimal(0)),
-    )
-
-
-def by_hand(attempts: Sequence[Attempt], query: ReportQuery) -> dict[tuple[Any, ...], CostRow]:
-    """The rows of a report by day, model and experiment, without any database."""
-
-    def place(attempt: Attempt) -> tuple[str, str, str, str]:
-        return (
-            attempt.day(query.zone),
-            attempt.model,
-            dict(attempt.dimensions).get("experiment", ""),
-            attempt.currency,
-        )
-
-    wanted = [one for one in attempts if query.first.isoformat() <= one.day(query.zone) <= query.last.isoformat()]
-    groups = groupby(sorted(wanted, key=place), key=place)
-    return {
-        (*values, currency): summed(list(members), (*values[:2], values[2] or None))
-        for (*values, currency), members in groups
-    }
 
 
 @given(
@@ -146,6 +106,24 @@ async def test_a_report_tells_of_what_was_rendered_found_joined_and_lost(store: 
     assert {row.values[0]: row.jobs for row in times.rows} == {"miss": 1, "joined": 1}
     assert times.total is not None
     assert 0 <= times.total.p50_s <= times.total.p90_s < 60
+
+
+async def test_summing_up_changes_no_report(url: str) -> None:
+    """A store may read sums instead of rows: of all that is over, and of what comes late."""
+    write(url, [Attempt(NOON, wanted_at=NOON - timedelta(seconds=n), team=f"t{n % 3}") for n in range(1, 8)])
+    store = open_store(url)
+    await store.open()
+    try:
+        for query in (asked(by=("day", "team")), asked(by=("device",), where=Where(model="m")), asked(by=("dim:x",))):
+            await store.forget_sums()
+            before = await store.costs(query), await store.latency(query)
+            while await store.roll_up(1_000):
+                pass
+            assert (await store.costs(query), await store.latency(query)) == before
+        write(url, [Attempt(NOON)])
+        assert (await store.costs(asked())).totals[0].attempts == 8
+    finally:
+        await store.close()
 
 
 async def test_currencies_are_never_added_up(url: str) -> None:

@@ -78,15 +78,21 @@ class Attempt:
 
 def write(url: str, attempts: Sequence[Attempt]) -> None:
     """Put them into the ledger of the store with that URL."""
-    rows = [attempt.columns() for attempt in attempts]
     if url.startswith("sqlite"):
+        rows = [attempt.columns() for attempt in attempts]
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"), timeout=10)) as file, file:
             marks = ", ".join(f":{name}" for name in _NAMES)
             file.executemany(f"INSERT INTO usage ({', '.join(_NAMES)}) VALUES ({marks})", map(_plain, rows))
         return
+    with psycopg.connect(url) as connection:
+        insert(connection, attempts)
+
+
+def insert(connection: psycopg.Connection, attempts: Sequence[Attempt]) -> None:
+    """Put them into a PostgreSQL store's ledger, in the transaction of that connection."""
     marks = ", ".join(f"%({name})s" for name in _NAMES)
-    with psycopg.connect(url) as connection, connection.cursor() as cursor:
-        adapted = [row | {"dimensions": Jsonb(row["dimensions"])} for row in rows]
+    adapted = [row | {"dimensions": Jsonb(row["dimensions"])} for row in (attempt.columns() for attempt in attempts)]
+    with connection.cursor() as cursor:
         cursor.executemany(f"INSERT INTO usage ({', '.join(_NAMES)}) VALUES ({marks})".encode(), adapted)
 
 

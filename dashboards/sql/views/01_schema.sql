@@ -32,7 +32,7 @@ COMMENT ON FUNCTION safelight_report.begins(date, text) IS
     'The first instant of a day as a zone counts it, also where a clock change leaves midnight out or brings it twice.';
 
 -- Counting days by a search among their first instants costs a fraction of converting each row's instant.
-CREATE FUNCTION safelight_report.day_starts(zone text, first date, last date) RETURNS timestamptz[]
+CREATE FUNCTION safelight_report.bounds(zone text, first date, last date) RETURNS timestamptz[]
 LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER
 RETURN (
     SELECT array_agg(safelight_report.begins(day::date, zone) ORDER BY day)
@@ -40,12 +40,12 @@ RETURN (
         SELECT (min(at) AT TIME ZONE zone)::date AS earliest, (max(at) AT TIME ZONE zone)::date AS latest FROM usage
     ) AS kept
     CROSS JOIN generate_series(
-        CASE WHEN earliest IS NOT NULL THEN greatest(first, earliest) END::timestamp, least(last, latest),
+        CASE WHEN earliest IS NOT NULL THEN greatest(first, earliest) END::timestamp, least(last, latest) + 1,
         interval '1 day'
     ) AS day
 );
-COMMENT ON FUNCTION safelight_report.day_starts(text, date, date) IS
-    'The first instants of the days from the first to the last, as far as the ledger has rows.';
+COMMENT ON FUNCTION safelight_report.bounds(text, date, date) IS
+    'The first instants of the days from the first to the last, as far as the ledger has rows, and of the one after.';
 
 -- By the words of safelight/telemetry/secrecy.py.
 CREATE FUNCTION safelight_report.is_secret(name text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE

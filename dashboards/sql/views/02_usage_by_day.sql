@@ -2,19 +2,25 @@ CREATE FUNCTION safelight_report.usage_by_day(zone text, first date, last date)
 RETURNS TABLE (
     day date, model text, currency text, jobs bigint, attempts bigint, failures bigint, pictures bigint,
     gpu_seconds numeric, charged numeric, saved numeric
-) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT ((SELECT safelight_report.day_starts($1, $2, $3))[place] AT TIME ZONE $1)::date, model, currency, jobs, attempts, failures, pictures,
-       gpu_seconds, charged, saved
-FROM (
-    SELECT width_bucket(at, (SELECT safelight_report.day_starts($1, $2, $3))) AS place, model, currency,
-           count(*) FILTER (WHERE outcome = 'succeeded') AS jobs, count(*) AS attempts,
-           count(*) FILTER (WHERE outcome IN ('failed', 'lost')) AS failures, sum(pictures) AS pictures,
-           sum(gpu_seconds) AS gpu_seconds, sum(charged) AS charged, sum(saved) AS saved
-    FROM safelight_report.attempt
-    WHERE at >= safelight_report.begins($2, $1) AND at < safelight_report.begins($3 + 1, $1)
-    GROUP BY 1, 2, 3
-) AS sums
-$$;
+) LANGUAGE sql STABLE SECURITY DEFINER SET jit = off SET work_mem = '64MB'
+BEGIN ATOMIC
+    WITH span AS MATERIALIZED (SELECT safelight_report.bounds(zone, first, last) AS bounds),
+    whole AS MATERIALIZED (SELECT hour, place FROM span CROSS JOIN LATERAL usage_summed(bounds)),
+    gap AS MATERIALIZED (SELECT since, until FROM span CROSS JOIN LATERAL usage_gaps(bounds)),
+    fact AS (
+        SELECT place, model, currency, outcome, attempts, pictures, gpu_seconds, charged, saved
+        FROM usage_by_device JOIN whole USING (hour)
+        UNION ALL
+        SELECT width_bucket(at, (SELECT bounds FROM span)), model, currency, outcome, 1, pictures, gpu_seconds, charged,
+               CASE WHEN outcome = 'succeeded' AND cache <> 'miss' THEN price ELSE 0 END
+        FROM gap CROSS JOIN LATERAL (SELECT * FROM usage WHERE at >= gap.since AND at < gap.until) AS attempt
+    )
+    SELECT ((SELECT bounds FROM span)[place] AT TIME ZONE zone)::date, model, currency,
+           coalesce(sum(attempts) FILTER (WHERE outcome = 'succeeded'), 0), sum(attempts),
+           coalesce(sum(attempts) FILTER (WHERE outcome IN ('failed', 'lost')), 0), sum(pictures)::bigint,
+           sum(gpu_seconds), sum(charged), sum(saved)
+    FROM fact GROUP BY place, model, currency;
+END;
 COMMENT ON FUNCTION safelight_report.usage_by_day(text, date, date) IS
     'The view of that name for a zone and the days from the first to the last.';
 

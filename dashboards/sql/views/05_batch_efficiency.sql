@@ -2,20 +2,31 @@ CREATE FUNCTION safelight_report.batch_efficiency(zone text, first date, last da
 RETURNS TABLE (
     day date, model text, device text, pictures bigint, gpu_seconds numeric, gpu_seconds_a_picture numeric,
     batch_rows numeric, wasted_gpu_seconds numeric
-) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT ((SELECT safelight_report.day_starts($1, $2, $3))[place] AT TIME ZONE $1)::date, model, device, pictures, gpu_seconds,
-       round(gpu_seconds / nullif(pictures, 0), 6), batch_rows, coalesce(wasted, 0)
-FROM (
-    SELECT width_bucket(at, (SELECT safelight_report.day_starts($1, $2, $3))) AS place, model, device,
-           sum(pictures) FILTER (WHERE cache = 'miss') AS pictures, sum(gpu_seconds) AS gpu_seconds,
-           round(sum(gpu_seconds * batch_rows::numeric)
-                 / nullif(sum(gpu_seconds) FILTER (WHERE batch_rows IS NOT NULL), 0), 3) AS batch_rows,
-           sum(gpu_seconds) FILTER (WHERE outcome <> 'succeeded') AS wasted
-    FROM safelight_report.attempt
-    WHERE at >= safelight_report.begins($2, $1) AND at < safelight_report.begins($3 + 1, $1) AND gpu_seconds > 0
-    GROUP BY 1, 2, 3
-) AS sums
-$$;
+) LANGUAGE sql STABLE SECURITY DEFINER SET jit = off SET work_mem = '64MB'
+BEGIN ATOMIC
+    WITH span AS MATERIALIZED (SELECT safelight_report.bounds(zone, first, last) AS bounds),
+    whole AS MATERIALIZED (SELECT hour, place FROM span CROSS JOIN LATERAL usage_summed(bounds)),
+    gap AS MATERIALIZED (SELECT since, until FROM span CROSS JOIN LATERAL usage_gaps(bounds)),
+    fact AS (
+        SELECT place, model, device, cache, outcome, rendered, gpu_seconds, batched_seconds, row_seconds
+        FROM usage_by_device JOIN whole USING (hour) WHERE gpu_seconds > 0
+        UNION ALL
+        SELECT width_bucket(at, (SELECT bounds FROM span)), model, device, cache, outcome, pictures, gpu_seconds,
+               CASE WHEN batch_rows IS NOT NULL THEN gpu_seconds END, gpu_seconds * batch_rows::numeric
+        FROM gap CROSS JOIN LATERAL (SELECT * FROM usage WHERE at >= gap.since AND at < gap.until) AS attempt
+        WHERE gpu_seconds > 0
+    ),
+    sums AS (
+        SELECT place, model, nullif(device, '') AS device,
+               sum(rendered) FILTER (WHERE cache = 'miss')::bigint AS pictures, sum(gpu_seconds) AS gpu_seconds,
+               round(sum(row_seconds) / nullif(sum(batched_seconds), 0), 3) AS batch_rows,
+               coalesce(sum(gpu_seconds) FILTER (WHERE outcome <> 'succeeded'), 0) AS wasted
+        FROM fact GROUP BY place, model, device
+    )
+    SELECT ((SELECT bounds FROM span)[place] AT TIME ZONE zone)::date, model, device, pictures, gpu_seconds,
+           round(gpu_seconds / nullif(pictures, 0), 6), batch_rows, wasted
+    FROM sums;
+END;
 COMMENT ON FUNCTION safelight_report.batch_efficiency(text, date, date) IS
     'The view of that name for a zone and the days from the first to the last.';
 

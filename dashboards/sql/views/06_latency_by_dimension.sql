@@ -4,26 +4,33 @@ CREATE FUNCTION safelight_report.latency_by_dimension(zone text, first date, las
 RETURNS TABLE (day date, dimension text, value text, jobs bigint, p50_s double precision, p90_s double precision)
 LANGUAGE sql STABLE SECURITY DEFINER SET jit = off SET work_mem = '64MB'
 BEGIN ATOMIC
-    SELECT (since AT TIME ZONE zone)::date, spread.name, spread.text, took.jobs, took.percentiles[1], took.percentiles[2]
+    SELECT (bounds[1] AT TIME ZONE zone)::date, spread.name, spread.value, ranked.jobs,
+           ranked.ranks[1]::double precision / 1000000, ranked.ranks[2]::double precision / 1000000
     FROM (
-        SELECT since, lead(since, 1, safelight_report.begins(last + 1, zone)) OVER (ORDER BY since) AS until
-        FROM unnest(safelight_report.day_starts(zone, first, last)) AS since
+        SELECT ARRAY[since, lead(since) OVER (ORDER BY since)] AS bounds
+        FROM unnest(safelight_report.bounds(zone, first, last)) AS since
     ) AS day
     CROSS JOIN LATERAL (
-        SELECT entry.key AS name, entry.value AS text, array_agg(ROW(times)) AS parts
+        SELECT part.name, part.value, array_agg(ROW(took)) AS parts
         FROM (
-            SELECT dimensions, array_agg(extract(epoch FROM at - wanted_at)::double precision) AS times
-            FROM usage WHERE at >= since AND at < until AND wanted_at IS NOT NULL
-            GROUP BY dimensions
-        ) AS timed
-        CROSS JOIN jsonb_each_text(dimensions) AS entry
+            SELECT name, value, took FROM usage_by_dimension JOIN usage_summed(bounds) USING (hour)
+            WHERE took IS NOT NULL
+            UNION ALL
+            SELECT entry.key, entry.value, took
+            FROM (
+                SELECT dimensions, array_agg((extract(epoch FROM at - wanted_at) * 1000000)::bigint) AS took
+                FROM usage_gaps(bounds) AS gap
+                CROSS JOIN LATERAL (SELECT * FROM usage WHERE at >= gap.since AND at < gap.until) AS attempt
+                WHERE wanted_at IS NOT NULL GROUP BY dimensions
+            ) AS live CROSS JOIN jsonb_each_text(dimensions) AS entry
+        ) AS part
         GROUP BY 1, 2
     ) AS spread
     CROSS JOIN LATERAL (
-        SELECT count(*) AS jobs, percentile_disc(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY took_s) AS percentiles
-        FROM unnest(parts) AS part (times double precision[]) CROSS JOIN unnest(part.times) AS took_s
-    ) AS took
-    WHERE NOT safelight_report.is_secret(spread.name);
+        SELECT count(*) AS jobs, percentile_disc(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY one) AS ranks
+        FROM (SELECT unnest(part.times) AS one FROM unnest(parts) AS part (times bigint[])) AS unpacked
+    ) AS ranked
+    WHERE bounds[2] IS NOT NULL AND NOT safelight_report.is_secret(spread.name);
 END;
 COMMENT ON FUNCTION safelight_report.latency_by_dimension(text, date, date) IS
     'The view of that name for a zone and the days from the first to the last.';

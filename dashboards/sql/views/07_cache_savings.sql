@@ -2,18 +2,31 @@ CREATE FUNCTION safelight_report.cache_savings(zone text, first date, last date)
 RETURNS TABLE (
     day date, model text, currency text, rendered bigint, hits bigint, joined bigint, hit_share numeric,
     charged numeric, saved numeric
-) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-SELECT ((SELECT safelight_report.day_starts($1, $2, $3))[place] AT TIME ZONE $1)::date, model, currency, rendered, hits, joined,
-       round((hits + joined)::numeric / (rendered + hits + joined), 4), charged, saved
-FROM (
-    SELECT width_bucket(at, (SELECT safelight_report.day_starts($1, $2, $3))) AS place, model, currency,
-           count(*) FILTER (WHERE cache = 'miss') AS rendered, count(*) FILTER (WHERE cache = 'hit') AS hits,
-           count(*) FILTER (WHERE cache = 'joined') AS joined, sum(charged) AS charged, sum(saved) AS saved
-    FROM safelight_report.attempt
-    WHERE at >= safelight_report.begins($2, $1) AND at < safelight_report.begins($3 + 1, $1) AND outcome = 'succeeded'
-    GROUP BY 1, 2, 3
-) AS sums
-$$;
+) LANGUAGE sql STABLE SECURITY DEFINER SET jit = off SET work_mem = '64MB'
+BEGIN ATOMIC
+    WITH span AS MATERIALIZED (SELECT safelight_report.bounds(zone, first, last) AS bounds),
+    whole AS MATERIALIZED (SELECT hour, place FROM span CROSS JOIN LATERAL usage_summed(bounds)),
+    gap AS MATERIALIZED (SELECT since, until FROM span CROSS JOIN LATERAL usage_gaps(bounds)),
+    fact AS (
+        SELECT place, model, currency, cache, attempts, charged, saved
+        FROM usage_by_device JOIN whole USING (hour) WHERE outcome = 'succeeded'
+        UNION ALL
+        SELECT width_bucket(at, (SELECT bounds FROM span)), model, currency, cache, 1, charged,
+               CASE WHEN cache <> 'miss' THEN price ELSE 0 END
+        FROM gap CROSS JOIN LATERAL (SELECT * FROM usage WHERE at >= gap.since AND at < gap.until) AS attempt
+        WHERE outcome = 'succeeded'
+    ),
+    sums AS (
+        SELECT place, model, currency, coalesce(sum(attempts) FILTER (WHERE cache = 'miss'), 0) AS rendered,
+               coalesce(sum(attempts) FILTER (WHERE cache = 'hit'), 0) AS hits,
+               coalesce(sum(attempts) FILTER (WHERE cache = 'joined'), 0) AS joined,
+               sum(charged) AS charged, sum(saved) AS saved
+        FROM fact GROUP BY 1, 2, 3
+    )
+    SELECT ((SELECT bounds FROM span)[place] AT TIME ZONE zone)::date, model, currency, rendered, hits, joined,
+           round((hits + joined)::numeric / (rendered + hits + joined), 4), charged, saved
+    FROM sums;
+END;
 COMMENT ON FUNCTION safelight_report.cache_savings(text, date, date) IS
     'The view of that name for a zone and the days from the first to the last.';
 
