@@ -1,4 +1,4 @@
-"""Group commit: submits that come while one transaction is under way are written together in the next.
+"""Group commit: submits that come while a transaction is under way are written together in the next.
 
 A commit waits for the disk whether it holds one job or fifty, and so does each way to the server and back. Nobody waits
 for company: who comes to an idle intake is written at once. Who has to wait for a quota's lock is written apart, so
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,11 +25,12 @@ from jobstore.postgres.submit import Accepted
 
 _MOST = 256  # jobs a transaction: more would keep the first ones waiting for little gain
 _FEW = 16  # so many are always taken: what a transaction costs beside its jobs is more than theirs
+_WRITERS = 2  # of a group with quotas: the second waits at their locks, in the database, while the first commits
 _FORGET = 0.95  # of the most that waited, a transaction
 _WAITING = 10_000
 
 Group = Hashable
-"""What is written one transaction after the other; None is the group of all that wait for nobody's lock."""
+"""Whose quotas' locks are waited for; None is the group of all that wait for nobody's lock."""
 
 
 @dataclass(slots=True)
@@ -54,7 +56,8 @@ class Intake:
     ) -> None:
         """``write`` writes many in one transaction, ``write_one`` one by the rules: what the other leaves to it.
 
-        There are ``at_once`` transactions at a time, of each group one, and a third as many of those written alone.
+        There are ``at_once`` transactions at a time, of a group with quotas two, of the other one, and a third as many of
+        those written alone.
         """
         self._write = write
         self._write_one = write_one
@@ -62,7 +65,7 @@ class Intake:
         self._waiting: dict[Group, list[_Asked]] = {}
         self._count = 0
         self._peak = 0.0  # the most that waited at once, of late
-        self._busy: set[Group] = set()
+        self._writers: Counter[Group] = Counter()
         self._running: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(at_once)
         self._aside = asyncio.Semaphore(max(1, at_once // 3))  # a storm of repeats keeps no fresh submit waiting
@@ -78,8 +81,9 @@ class Intake:
         self._count += 1
         group = self._group_of(new)
         self._waiting.setdefault(group, []).append(asked)
-        if group not in self._busy:
-            self._busy.add(group)
+        # Without a lock two at a time would take the same place in the queue for each of them.
+        if self._writers[group] < (1 if group is None else _WRITERS):
+            self._writers[group] += 1
             self._start(self._write_group(group))
         return await asked.answer
 
@@ -115,7 +119,9 @@ class Intake:
                         return
                     await self._write_batch(batch)
         finally:
-            self._busy.discard(group)
+            self._writers[group] -= 1
+            if not self._writers[group]:
+                del self._writers[group]
 
     async def _write_batch(self, batch: Sequence[_Asked]) -> None:
         try:
