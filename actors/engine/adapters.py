@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _ROOM = 4
+_USUAL_FILE = "pytorch_lora_weights.safetensors"  # what diffusers looks for first
 _FACTOR = re.compile(r"^(?P<part>[^.]+)\.(?P<layer>.+)\.lora_(?P<side>[AB])\.weight$")
 
 
@@ -74,6 +75,23 @@ class LoraAdapters:
             except Exception as error:  # whatever the hub's client and the file's reader raise
                 words = _words(error)
                 _log.warning("adapter not fetched", action="engine.adapter_not_fetched", adapter=name, error=words)
+
+    def inspect(self, name: str) -> bool:
+        """Compare an adapter's file with the model's layers, those of a skeleton too. Loads and fetches nothing.
+
+        True where it fits, False where its layers go by names that only loading understands. Raises
+        AdapterUnusableError where it never can be used, InvalidRequestError where the pipeline takes none, and
+        ModelUnavailableError where the file is not here.
+        """
+        self.check(((name, 1.0),))
+        try:
+            source, options = _kept(self._adapters[name])
+            found = self._pipeline.lora_state_dict(source, **options)
+            factors = _factors(found[0] if isinstance(found, tuple) else found)
+            _check_fit(factors, self._parts())
+        except Exception as error:
+            raise _unusable(name, error) from error
+        return bool(factors)
 
     def use(self, wanted: Adapters) -> None:
         """Let these, and no others, act from now on. Loads them if need be.
@@ -152,9 +170,7 @@ class LoraAdapters:
             self._undo(own)
             if is_out_of_memory(error):
                 raise OutOfMemoryError(f"adapter {name!r} does not fit into the device's memory") from error
-            # What can't be read now may be there later; a file that doesn't fit never will.
-            kind = ModelUnavailableError if isinstance(error, OSError) else AdapterUnusableError
-            raise kind(f"adapter {name!r} can't be used: {_words(error)}") from error
+            raise _unusable(name, error) from error
 
     def _undo(self, own: str) -> None:
         """Take out what a failed load has left behind."""
@@ -192,6 +208,20 @@ def _source(adapter: AdapterSettings) -> tuple[str, dict[str, Any]]:
     return adapter.path, {**options, "weight_name": adapter.file, "revision": adapter.revision or None}
 
 
+def _kept(adapter: AdapterSettings) -> tuple[str, dict[str, Any]]:
+    """The same of what is on this machine: a hub's file from its cache. Raises OSError."""
+    if Path(adapter.path).is_absolute():
+        return _source(adapter)
+    from huggingface_hub import snapshot_download
+
+    folder = Path(snapshot_download(adapter.path, revision=adapter.revision or None, local_files_only=True))
+    names = [adapter.file] if adapter.file else sorted(file.name for file in folder.glob("*.safetensors"))
+    usual = [name for name in names if name == _USUAL_FILE] or names
+    if not usual or not (folder / usual[0]).is_file():
+        raise FileNotFoundError(f"{adapter.path} has no {adapter.file or '.safetensors file'} in the hub's cache")
+    return str(folder), {"use_safetensors": True, "weight_name": usual[0], "local_files_only": True}
+
+
 def _factors(state: Mapping[str, torch.Tensor]) -> dict[Place, torch.Tensor]:
     """An adapter's factors by their place, of a state dict in diffusers' names. Names of other forms are left out."""
     matches = {key: _FACTOR.match(key) for key in state}
@@ -223,6 +253,12 @@ def _widen(factors: Mapping[Place, torch.Tensor], parts: Mapping[str, torch.nn.M
             layer, _, rest = name.rpartition(".lora_")
             whole = factors.get((part, layer, rest[:1]), weight.data.float())
             weight.data = whole.to(weight.device)
+
+
+def _unusable(name: str, error: Exception) -> AdapterUnusableError | ModelUnavailableError:
+    """What can't be read now may be there later; a file that doesn't fit never will."""
+    kind = ModelUnavailableError if isinstance(error, OSError) else AdapterUnusableError
+    return kind(f"adapter {name!r} can't be used: {_words(error)}")
 
 
 def _words(error: Exception) -> str:

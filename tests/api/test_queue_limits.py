@@ -141,7 +141,7 @@ def test_a_revival_that_comes_second_gets_the_first_ones_job_though_the_queue_is
     known = Replay(key="key:again", body_sha256="b")
 
     def tried(replay: Replay) -> Accepted:
-        new = resolve(SubmitRequest(**BODY), {}, None, site.settings, replay)
+        new = resolve(SubmitRequest(prompt="a red circle"), {}, None, site.settings, replay)
         return site.call(accept(site.services, new, seed_drawn=True))
 
     first = tried(known).job

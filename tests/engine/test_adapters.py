@@ -15,6 +15,7 @@ from actors.engine.adapters import LoraAdapters, make_adapters
 from actors.engine.devices import Device
 from actors.engine.errors import AdapterUnusableError, EngineError, InvalidRequestError, ModelUnavailableError
 from actors.engine.loading import load_placed
+from actors.engine.memory.skeletons import build_skeleton
 from safelight.config import AdapterSettings, EngineSettings
 from tests.engine.conftest import load_pipeline, scenes
 from tests.engine.families import tiny
@@ -298,3 +299,27 @@ def test_a_unet_takes_adapters_too(tmp_path: Path) -> None:
     assert not torch.equal(render(), base)
     adapters.use(())
     assert torch.equal(render(), base)
+
+
+def test_a_file_is_held_against_a_model_without_its_weights(files: dict[str, AdapterSettings], tmp_path: Path) -> None:
+    """Which fit and which don't is told as loading would; nothing is made of either."""
+    from safetensors.torch import save_file
+
+    stranger = tmp_path / "stranger.safetensors"
+    save_file({"lora_te9_somewhere.alpha": torch.ones(1)}, stranger)
+    known = files | {"stranger": AdapterSettings(path=str(stranger)), "far": AdapterSettings(path="nobody/has-this")}
+    skeleton = build_skeleton(scenes(), torch.float32)
+    adapters = LoraAdapters(skeleton, known)
+    names = shape_of(skeleton)
+    assert [adapters.inspect(name) for name in ("ink", "oil", "v1.2")] == [True] * 3
+    for name, words, kind in (
+        ("wide", "is for another model", AdapterUnusableError),
+        ("broken", "'broken'", AdapterUnusableError),
+        ("gone", "gone.safetensors", ModelUnavailableError),
+        ("far", "'far'", ModelUnavailableError),
+    ):
+        with pytest.raises(kind, match=words):
+            adapters.inspect(name)
+    assert (adapters.loaded, shape_of(skeleton)) == ((), names)
+    assert {weight.device.type for weight in skeleton.transformer.parameters()} == {"meta"}
+    assert not adapters.inspect("stranger")

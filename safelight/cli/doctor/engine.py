@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from safelight.cli.doctor.check import Check, fail, first_line, ok, warn
+from safelight.cli.doctor.adapters import check_adapters
+from safelight.cli.doctor.check import Check, Status, fail, first_line, ok, warn
 from safelight.config import ModelSettings, Settings
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def check_device(wanted: str) -> Check:
 
 
 def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
-    """Every model is there; with ``load`` (None: small local ones) it also renders one step."""
+    """Every model is there, and its adapters are for it; with ``load`` (None: small local ones) it renders one step."""
     from actors.engine import Engine
 
     engine: Engine | None = None
@@ -66,14 +67,15 @@ def check_models(settings: Settings, load: bool | None) -> Iterator[Check]:
         local = {name: model for name, model in settings.models.items() if model.provider is None}
         for name, model in local.items():
             there = _is_there(f"model {name}", model)
-            if there.status == "fail" or not (_is_small(model) if load is None else load):
-                yield there
-                continue
-            if engine is None:
-                one = msgspec.structs.replace(settings.engine, loaded_models=1)
-                engine = Engine(local, settings.worker.device, settings=one)
-                engine.start()
-            yield _renders(f"model {name}", name, model, engine)
+            if there.status is not Status.FAIL and (_is_small(model) if load is None else load):
+                if engine is None:
+                    one = msgspec.structs.replace(settings.engine, loaded_models=1)
+                    engine = Engine(local, settings.worker.device, settings=one)
+                    engine.start()
+                there = _renders(f"model {name}", name, model, engine)
+            yield there
+            if there.status is Status.OK:
+                yield from check_adapters(name, model)
     finally:
         if engine is not None:
             engine.stop()

@@ -55,7 +55,7 @@ def answer(config: Path | None, question: Question) -> Answer:
         from actors.engine.memory.reports import measure, tell
     except ImportError as error:
         raise CommandError(f"a package is missing: {error}", "pip install 'safelight[worker]'") from error
-    _hush()
+    hush()
     device, room = _device(settings, question.memory)
     try:
         report = tell(model, device, size, batch, room)
@@ -152,7 +152,7 @@ def _device(settings: Settings, memory: str | None) -> tuple[Device, int]:
     return device, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _hush() -> None:
+def hush() -> None:
     """No warnings of libraries: the table says it all."""
     import diffusers
     import transformers
