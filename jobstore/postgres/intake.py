@@ -52,16 +52,18 @@ class Intake:
         write: Callable[[Sequence[NewJob]], Awaitable[list[Accepted]]],
         write_one: Callable[[NewJob], Awaitable[Job]],
         group_of: Callable[[NewJob], Group],
+        locks: Callable[[Group], bool],
         at_once: int,
     ) -> None:
         """``write`` writes many in one transaction, ``write_one`` one by the rules: what the other leaves to it.
 
-        There are ``at_once`` transactions at a time, of a group with quotas two, of the other one, and a third as many of
-        those written alone.
+        There are ``at_once`` transactions at a time, of each group one, or two where it ``locks`` quotas, and a third
+        as many of those written alone.
         """
         self._write = write
         self._write_one = write_one
         self._group_of = group_of
+        self._locks = locks
         self._waiting: dict[Group, list[_Asked]] = {}
         self._count = 0
         self._peak = 0.0  # the most that waited at once, of late
@@ -81,8 +83,8 @@ class Intake:
         self._count += 1
         group = self._group_of(new)
         self._waiting.setdefault(group, []).append(asked)
-        # Without a lock two at a time would take the same place in the queue for each of them.
-        if self._writers[group] < (1 if group is None else _WRITERS):
+        # Without a lock two at a time would take the same places in the queue.
+        if self._writers[group] < (_WRITERS if self._locks(group) else 1):
             self._writers[group] += 1
             self._start(self._write_group(group))
         return await asked.answer

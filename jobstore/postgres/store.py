@@ -61,10 +61,11 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         self._transactions = Transactions(url, max_connections, wait_s)
         self._lanes: set[str] = set()
         self._free: set[Owner] = set()  # owners that had no quota when they were last looked at
+        self._limited: set[Owner] = set()  # owners that had one
         self._since = quotas.Since()
         # Not all connections: there is more to do than submits, which may wait for a lock.
         at_once = max(2, max_connections * 6 // 10)
-        self._intake = Intake(self._submit_together, self._submit_alone, self._group_of, at_once)
+        self._intake = Intake(self._submit_together, self._submit_alone, self._group_of, self._locks, at_once)
 
     async def open(self) -> None:
         """Connect. Raises psycopg.OperationalError, which says why, when the database can't be reached."""
@@ -105,16 +106,23 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
     async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
         found, limited = await self._transactions.pipelined(lambda rows: submit.together(rows, jobs, self._since))
         owners = {owner for new in jobs for owner in owners_of(new.key_id, new.team, new.customer)}
-        if len(self._free) >= _OWNERS:
+        if len(self._free) + len(self._limited) >= _OWNERS:
             self._free.clear()
+            self._limited.clear()
         self._free |= owners
         self._free -= limited
+        self._limited -= owners
+        self._limited |= limited
         return found
 
     def _group_of(self, new: NewJob) -> Group:
         """Whose quotas' locks a submit may wait for, as far as is known."""
         owners = owners_of(new.key_id, new.team, new.customer)
         return tuple(owner for owner in owners if owner not in self._free) or None
+
+    def _locks(self, group: Group) -> bool:
+        """True where somebody of the group is known to have quotas."""
+        return isinstance(group, tuple) and not self._limited.isdisjoint(group)
 
     async def told(self, row: Row) -> Job:
         return await self._on(lambda c: listing.told(c, row))

@@ -62,7 +62,7 @@ async def _alone(new: NewJob) -> Job:
 
 async def test_clients_that_ask_again_do_not_all_wait_for_one_transaction() -> None:
     database = Database()
-    intake = Intake(database.write, _alone, lambda _: None, at_once=4)
+    intake = Intake(database.write, _alone, lambda _: None, lambda _: False, at_once=4)
     over = False
 
     async def client() -> None:
@@ -83,7 +83,7 @@ async def test_clients_that_ask_again_do_not_all_wait_for_one_transaction() -> N
 
 async def test_a_lone_submit_is_written_at_once() -> None:
     database = Database()
-    intake = Intake(database.write, _alone, lambda _: None, at_once=4)
+    intake = Intake(database.write, _alone, lambda _: None, lambda _: False, at_once=4)
     asked = asyncio.create_task(intake.submit(new_job()))
     await database.turn()
     assert isinstance((await asked).id, UUID)
