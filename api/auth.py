@@ -34,6 +34,7 @@ __all__ = [
     "SUBMIT",
     "Connection",
     "actor",
+    "actor_for",
     "bound_to",
     "find_job",
     "may_stay",
@@ -147,6 +148,12 @@ def actor(connection: Connection) -> Actor:
     """Who acts, as the audit log names them."""
     key = viewer(connection)
     return Actor(name="without a key") if key is None else Actor(name=key.name, key_id=key.id)
+
+
+def actor_for(connection: Connection, owner: UUID | None) -> Actor | None:
+    """Who acts on what belongs to ``owner``; None where that is who acts: what keys do with their own isn't audited."""
+    key = viewer(connection)
+    return None if owner == (None if key is None else key.id) else actor(connection)
 
 
 def viewer(connection: Connection) -> ApiKey | None:

@@ -9,7 +9,7 @@ from litestar import Request, get, post
 from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec.structs import replace
 
-from api.auth import ADMIN, LOOK, SUBMIT, actor, bound_to, sees
+from api.auth import ADMIN, LOOK, SUBMIT, actor, actor_for, bound_to, sees
 from api.decoding import RedeliverBody
 from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError, invalid
@@ -125,7 +125,8 @@ async def redelivered(services: Services, where: DeliveryFilter, expected: int |
 )
 async def redeliver(delivery_id: DeliveryPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Try it at once and by a fresh schedule, under its old id, whatever came of it before."""
-    return delivery_view(await redeliver_named(services, await find_delivery(request, services, delivery_id)))
+    delivery = await find_delivery(request, services, delivery_id)
+    return delivery_view(await redeliver_named(services, delivery, actor_for(request, delivery.key_id)))
 
 
 async def redeliver_named(services: Services, found: Delivery, by: Actor | None = None) -> Delivery:

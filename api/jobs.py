@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, Response, get, post
 
-from api.auth import LOOK, SUBMIT, find_job, needs_model, owns, viewer
+from api.auth import LOOK, SUBMIT, actor_for, find_job, needs_model, owns, viewer
 from api.idempotency import IdempotencyKey
 from api.openapi import JobId, ServicesDependency, answers
 from api.preferences import preference_of
@@ -63,7 +63,7 @@ async def read_job(job_id: JobId, request: AnyRequest, services: ServicesDepende
 async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """Cancel; asking again changes nothing. A running job ends at its next step: watch its state."""
     job = await find_job(request, job_id)
-    settled = await services.store.cancel(job.id)
+    settled = await services.store.cancel(job.id, actor_for(request, job.key_id))
     services.ring([*settled.ring, *([WEBHOOKS_BELL] if job.webhook else [])])
     return job_view(settled.job, services)
 
@@ -79,7 +79,7 @@ async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDepend
     """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""
     job = await find_job(request, job_id)
     needs_model(viewer(request), job.request.model, services.settings.models)
-    settled = await services.store.retry(job.id)
+    settled = await services.store.retry(job.id, actor_for(request, job.key_id))
     services.ring(settled.ring)
     return job_view(settled.job, services)
 

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Request, Response, delete, get, patch, post
 from litestar.params import JSONBody, PathParameter
 
-from api.auth import LOOK, SUBMIT, actor, bound_to, owns, sees, viewer
+from api.auth import LOOK, SUBMIT, actor, actor_for, bound_to, owns, sees, viewer
 from api.decoding import EndpointBody, EndpointPatchBody
 from api.hooks import checked_url
 from api.openapi import ServicesDependency, answers
@@ -157,7 +157,8 @@ async def rotate_named(services: Services, endpoint: Endpoint, by: Actor) -> End
 )
 async def test_webhook(webhook_id: WebhookPath, request: AnyRequest, services: ServicesDependency) -> DeliveryView:
     """Send it a `webhook.test`, if it is disabled too; the deliveries tell what came of it."""
-    return delivery_view(await send_test(services, await find_endpoint(request, services, webhook_id)))
+    endpoint = await find_endpoint(request, services, webhook_id)
+    return delivery_view(await send_test(services, endpoint, actor_for(request, endpoint.key_id)))
 
 
 async def send_test(services: Services, endpoint: Endpoint, by: Actor | None = None) -> Delivery:

@@ -211,8 +211,10 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
     async def get_many(self, job_ids: Sequence[UUID]) -> tuple[Job, ...]:
         """Those jobs of these that there are, in any order, without their places in the queue."""
 
-    async def cancel(self, job_id: UUID) -> Settled:
+    async def cancel(self, job_id: UUID, by: Actor | None = None) -> Settled:
         """Cancel; asking again changes nothing, and a finished job stays as it is.
+
+        With ``by``, what it changes is in the audit log (``jobs.canceled``).
 
         A waiting job is ``canceled`` at once. A running one gets ``cancel_requested`` and ends at its worker's next
         step boundary. Where other jobs joined it, it is canceled at once and the first of them takes over its

@@ -158,15 +158,23 @@ async def cancel(rows: Rows, job_id: UUID) -> Settled:
     return Settled(job=await job_of(rows, await rows.read_job(job_id) or row), ring=ring)
 
 
+async def would_cancel(rows: Rows, job_id: UUID) -> bool:
+    """True where a cancel of the job, which is locked by this, changes anything."""
+    row = await rows.lock_job(job_id)
+    return row is not None and _cancels(row)
+
+
+def _cancels(row: Row) -> bool:
+    return not JobState(row["state"]).terminal and not row["cancel_requested"]
+
+
 async def cancel_all(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> Reached:
     """Cancel those of these jobs that still are as the filter says, and aren't asked to stop yet."""
     canceled: list[UUID] = []
     ring: list[str] = []
     for job_id in sorted(ids):  # in one order, so that two that cancel the same rarely wait for each other
         row = await rows.lock_job(job_id)
-        if row is None or JobState(row["state"]).terminal or row["cancel_requested"]:
-            continue
-        if not await _still_meant(rows, row, where):
+        if row is None or not _cancels(row) or not await _still_meant(rows, row, where):
             continue
         ring += (await cancel(rows, job_id)).ring
         canceled.append(job_id)

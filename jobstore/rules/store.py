@@ -51,8 +51,13 @@ class RuledStore(ABC, Generic[R]):
     async def _expire(self, job_id: UUID) -> Swept:
         return await self.in_transaction(lambda rows: reaper.expire(rows, job_id))
 
-    async def cancel(self, job_id: UUID) -> Settled:
-        return await self.in_transaction(lambda rows: requests.cancel(rows, job_id))
+    async def cancel(self, job_id: UUID, by: Actor | None = None) -> Settled:
+        async def work(rows: R) -> Settled:
+            if by is not None and await requests.would_cancel(rows, job_id):
+                await write_down(rows, AuditNote(by=by, action="jobs.canceled", target=str(job_id)), (job_id,))
+            return await requests.cancel(rows, job_id)
+
+        return await self.in_transaction(work)
 
     async def retry(self, job_id: UUID, by: Actor | None = None) -> Settled:
         note = None if by is None else AuditNote(by=by, action="jobs.redriven", target=str(job_id))

@@ -13,11 +13,12 @@ import pytest
 from litestar.routes import HTTPRoute
 
 from api.auth import needs_key
+from jobstore.job import JobError
 from jobstore.keys import Scope
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from safelight.config import KeySettings
-from tests.api.site import SETTINGS, Site, with_server
+from tests.api.site import SETTINGS, Driver, Site, with_server
 from tests.api.test_problems import assert_problem
 from tests.contract.keying import make_key
 
@@ -291,6 +292,25 @@ def test_keys_are_listed_in_pages(as_key: Any) -> None:
     assert "secret" not in as_key("admin", "GET", "/v1/keys").text
     for query in ("limit=0", "limit=201", "cursor=x", "team=-", "state=x"):
         assert_problem(as_key("admin", "GET", f"/v1/keys?{query}"), 400, query.partition("=")[0])
+
+
+def test_an_admins_acts_on_others_jobs_are_in_the_audit_log(site: Site, as_key: Any) -> None:
+    """A cancel and a retry of one job, once each; what a key does with its own is not."""
+    worker = Driver(site)
+
+    def failed(name: str, seed: int) -> str:
+        job = as_key(name, "POST", "/v1/jobs", json={"prompt": "x", "seed": seed}).json()
+        error = JobError(code="render_failed", message="it broke")
+        site.call(site.services.store.fail(worker.claim().token, error))
+        return str(job["id"])
+
+    own, admins, anns = failed("ann", 1), failed("admin", 2), failed("ann", 3)
+    for who, job in (("ann", own), ("admin", admins), ("admin", anns)):
+        for act, status in (("retry", 200), ("retry", 409), ("cancel", 200), ("cancel", 200)):
+            assert as_key(who, "POST", f"/v1/jobs/{job}/{act}").status_code == status
+    log = as_key("admin", "GET", "/v1/audit").json()["data"]
+    told = [(entry["action"], entry["actor"], entry["target"]) for entry in log if entry["action"].startswith("jobs.")]
+    assert told == [("jobs.canceled", "admin", anns), ("jobs.redriven", "admin", anns)]
 
 
 def test_the_audit_log_tells_who_did_what(as_key: Any, secrets: dict[str, str]) -> None:
