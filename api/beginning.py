@@ -6,9 +6,8 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from litestar import Request
 from msgspec.structs import replace
 
 from api.auth import needs_model
@@ -43,10 +42,13 @@ class Source(NamedTuple):
     strength: float | None
 
 
-def room_to_read(request: Request[Any, Any, Any], services: Services) -> AbstractAsyncContextManager[None]:
-    """Hold it from before a body with pictures is read until these are got ready. Raises ProblemError."""
+def room_for_body(services: Services, size: int | None) -> AbstractAsyncContextManager[None]:
+    """Hold it from before a body of so many bytes (None: not known) is read until its pictures are got ready.
+
+    Raises ProblemError.
+    """
     most = services.settings.server.upload_limit_bytes
-    return services.pixels.bodies.take(_FORMS * min(request.content_length or most, most))
+    return services.pixels.bodies.take(_FORMS * min(size or most, most))
 
 
 async def in_time(read: Awaitable[T]) -> T:

@@ -12,7 +12,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, Reques
 from msgspec.structs import replace
 
 from api.auth import viewer
-from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_to_read
+from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
 from api.dimensions import gather_dimensions
 from api.idempotency import replay_of
 from api.inputs import Prepared, picture_file
@@ -60,11 +60,14 @@ async def submit_body(request: AnyRequest, services: Services) -> Accepted:
 async def _taken_in(request: AnyRequest, services: Services) -> _TakenIn:
     """Only what says beforehand that it is large is read beyond the usual limit: it has its room from then on."""
     usual, length = services.settings.server.body_limit_bytes, request.content_length
-    if length is None:
-        return await _understood(_decoded(await _whole(request, usual)), request, services)
-    if length <= usual:
-        return await _understood(_decoded(await request.body()), request, services)
-    async with room_to_read(request, services):
+    if length is None or length <= usual:
+        body = await (_whole(request, usual) if length is None else request.body())
+        submit = _decoded(body)
+        if submit.image is None:
+            return await _understood(submit, request, services)
+        async with room_for_body(services, len(body)):
+            return await _understood(submit, request, services)
+    async with room_for_body(services, length):
         submit = _decoded(await in_time(_whole(request, services.settings.server.upload_limit_bytes)))
         if submit.image is None and submit.mask is None:
             raise _too_large()

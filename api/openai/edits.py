@@ -8,7 +8,7 @@ from litestar import post
 from msgspec.structs import replace
 
 from api.auth import SUBMIT, viewer
-from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_to_read
+from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
 from api.changing import with_answer
 from api.dimensions import gather_dimensions
 from api.idempotency import IdempotencyKey, replay_of
@@ -52,7 +52,7 @@ async def edit_images(
 
 async def _taken_in(request: AnyRequest, services: Services) -> tuple[EditRequest, NewJob, Prepared]:
     """What is asked for. The upload itself is gone by then: what waits for a render holds none."""
-    async with room_to_read(request, services):
+    async with room_for_body(services, request.content_length):
         upload = await in_time(read_upload(request))
         asked = replace(read_request(EditRequest, upload.members, strict=upload.strict), pictures=_digests(upload))
         return asked, *await _prepared(asked, upload, request, services)

@@ -265,9 +265,12 @@ def crowded(studio: Site) -> Iterator[PixelWork]:
 def test_uploads_and_answers_take_turns_for_memory(client: httpx.Client, crowded: PixelWork) -> None:
     """Whoever finds no room in time is told when to come again, and makes no job by an edit."""
     edit = client.post(PATH, files={"image": ("picture", file(halves()), "image/png")}, data={"prompt": "a star"})
-    job = client.post("/v1/jobs", json={"prompt": "a star", "image": data_url(grain())})
+    jobs = [
+        client.post("/v1/jobs", json={"prompt": "a star", "image": data_url(image)})
+        for image in (grain(), file(halves()))
+    ]
     answer = client.post("/v1/images/generations", json={"prompt": "a star"})
-    for refused in (edit, job, answer):
+    for refused in (edit, *jobs, answer):
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert refused.json()["error"]["code"] == "unavailable"
 
