@@ -29,6 +29,8 @@ from jobstore.operating.workers import WorkerStatus
 from jobstore.protocol import Lane
 from jobstore.quotas import zones
 
+_NOW = ""  # no zone is called so
+
 
 @get("/overview", opt=OBSERVE, summary="How everything stands", responses=answers(400))
 async def read_overview(
@@ -47,22 +49,14 @@ async def read_overview(
 
 
 async def overview(services: Services, zone: str) -> OverviewView:
-    """The overview of a zone, up to two seconds old, however many ask for it."""
-    found: OverviewView = await services.overviews.get(zone, lambda: _overview(services, zone))
-    return found
+    """The overview of a zone, up to two seconds old, however many ask for it, and in however many zones.
 
-
-async def _overview(services: Services, zone: str) -> OverviewView:
-    store = services.store
-    standing = Standing(
-        figures=await store.figures(zone),
-        lanes=tuple((await all_lanes(services)).values()),
-        workers=await store.worker_statuses(),
-        quotas=await store.quotas(),
-        endpoints=await store.endpoints(all_keys=True),
-        broker_away=services.bell.away,
-    )
-    figures, lanes = standing.figures, standing.lanes
+    Raises StoreBusyError where the store has no turn for the figures.
+    """
+    figures: Figures = await services.overviews.get(zone, lambda: services.store.figures(zone))
+    now: dict[str, Any] = await services.overviews.get(_NOW, lambda: _now(services))
+    standing = Standing(figures=figures, **now, broker_away=services.bell.away)
+    lanes = standing.lanes
     return OverviewView(
         at=figures.at,
         scheduled=sum(lane.scheduled for lane in lanes),
@@ -76,6 +70,17 @@ async def _overview(services: Services, zone: str) -> OverviewView:
         today=_today(figures, zone),
         problems=problems_of(standing),
     )
+
+
+async def _now(services: Services) -> dict[str, Any]:
+    """How all stands that no time zone has to do with."""
+    store = services.store
+    return {
+        "lanes": tuple((await all_lanes(services)).values()),
+        "workers": await store.worker_statuses(),
+        "quotas": await store.quotas(),
+        "endpoints": await store.endpoints(all_keys=True),
+    }
 
 
 def _oldest(lanes: Sequence[Lane]) -> float | None:

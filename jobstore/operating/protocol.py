@@ -32,7 +32,8 @@ class OperatorStore(Protocol):
 
         Those that are not as the filter says any more when their turn comes, and those that are asked to stop already,
         are left alone. In transactions of a few jobs; with ``by``, each of them writes its audit entry
-        (``jobs.canceled``). Raises ValueError on a cursor that no page gave.
+        (``jobs.canceled``). Raises ValueError on a cursor that no page gave, StoreBusyError where
+        the search gets no turn.
         """
 
     async def count_letters(self, where: JobFilter, most: int = MOST_COUNTED) -> Counted:
@@ -67,5 +68,6 @@ class OperatorStore(Protocol):
     async def figures(self, zone: str) -> Figures:
         """How the last hour, day and today in that time zone stand. Raises ZoneInfoNotFoundError.
 
-        Reads recent windows by their indexes alone; ask now and then, not for each request.
+        Reads recent windows by their indexes alone, in a turn among the slow reads; ask now and then, not for each
+        request. Raises StoreBusyError.
         """

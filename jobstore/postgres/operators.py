@@ -19,6 +19,7 @@ from jobstore.rules.many import ActingStore, Found
 T = TypeVar("T")
 
 _SEARCH_S = 10.0
+_FIGURES = "figures"  # whoever asks for them: in each of the world's time zones, it may be
 
 
 class PostgresOperators(ActingStore[PostgresRows]):
@@ -63,7 +64,7 @@ class PostgresOperators(ActingStore[PostgresRows]):
         return await self.on_connection(lambda c: operating.drain(c, worker_id, by, asked=False), together=True)
 
     async def figures(self, zone: str) -> Figures:
-        return await self.on_connection(lambda c: operating.figures(c, zone))
+        return await self.slowly(lambda c: operating.figures(c, zone), owner=_FIGURES, limit_s=_SEARCH_S)
 
     async def _search(self, work: Callable[[Connection], Awaitable[T]], where: JobFilter) -> T:
         return await self.slowly(work, owner=where.key_id, limit_s=_SEARCH_S)

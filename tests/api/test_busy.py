@@ -17,10 +17,12 @@ def test_a_search_that_gets_no_turn_is_told_to_come_again(
     async def busy(*_: object, **__: object) -> None:
         raise StoreBusyError("too many searches and reports are under way: try again in a moment")
 
-    for name in ("list_jobs", "count_jobs", "costs", "latency"):
+    for name in ("list_jobs", "count_jobs", "costs", "latency", "figures", "cancel_jobs", "redrive", "count_letters"):
         monkeypatch.setattr(site.services.store, name, busy)
-    for path in ("/v1/jobs", "/v1/jobs/count", "/v1/costs", "/v1/latency"):
-        answer = http.get(path)
+    asked = [http.get(f"/v1/{path}") for path in ("jobs", "jobs/count", "costs", "latency", "overview")]
+    asked += [http.post("/v1/jobs/redrive", json={"dry_run": dry_run}) for dry_run in (True, False)]
+    asked.append(http.post("/v1/jobs/cancel", json={"states": ["queued"]}))
+    for answer in asked:
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "unavailable")
         assert answer.headers["retry-after"] == "5"
         assert "try again" in answer.json()["detail"]

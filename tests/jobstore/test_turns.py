@@ -9,10 +9,12 @@ from uuid import uuid4
 import pytest
 
 from jobstore.errors import StoreBusyError
+from jobstore.job import JobState
 from jobstore.operating.jobs import JobFilter
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.store import PostgresStore
 from jobstore.postgres.turns import Turns
+from jobstore.reports.model import ReportQuery
 from tests.contract.making import new_job
 
 
@@ -72,3 +74,21 @@ async def test_turns_are_shared_between_owners() -> None:
     await asyncio.sleep(0)
     gc.collect()  # the errors above have frames that hold turns
     assert not len(turns._own)
+
+
+async def test_whatever_looks_at_many_jobs_takes_a_turn(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists, counts, what is to be canceled or redriven, and the overview's figures; one job is read without."""
+    job = await store.submit(new_job())
+    monkeypatch.setattr(store._transactions, "_turns", Turns(at_once=0, each=1, wait_s=0.01))
+    for slow in (
+        store.list_jobs(JobFilter()),
+        store.count_jobs(JobFilter()),
+        store.count_letters(JobFilter()),
+        store.cancel_jobs(JobFilter(model="m")),
+        store.redrive(JobFilter()),
+        store.figures("Europe/Berlin"),
+        store.costs(ReportQuery(first=job.created_at.date(), last=job.created_at.date())),
+    ):
+        with pytest.raises(StoreBusyError, match="try again"):
+            await slow
+    assert (await store.get(job.id)).state is JobState.QUEUED
