@@ -189,8 +189,8 @@ class PauseRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class LaneView(Struct, frozen=True, kw_only=True):
     """A lane. ``oldest_s`` is the age of the job that waits longest, ``waiting_s`` the device time that what is queued
-    will take, both in seconds; ``devices`` counts live workers, and ``drain_s`` is how many seconds they will need to
-    start what is queued now, null without any."""
+    will take, both in seconds; ``devices`` counts live workers that aren't draining, and ``drain_s`` is how many
+    seconds they will need to start what is queued now, null without any."""
 
     name: str
     object: Literal["lane"] = "lane"

@@ -111,7 +111,8 @@ class Lane(Struct, frozen=True, kw_only=True):
     """A lane: a queue that a pool of workers serves.
 
     ``waiting_s`` is the device time, in seconds, that its queued jobs are expected to take together, ``oldest_s`` the
-    age of the one that waits longest; ``devices`` counts the workers that live and serve it.
+    age of the one that waits longest; ``devices`` counts the workers that live and take further jobs of it:
+    not those that drain.
     """
 
     name: str

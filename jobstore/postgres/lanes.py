@@ -8,10 +8,11 @@ from jobstore.audit import Actor, AuditNote
 from jobstore.job import JobState
 from jobstore.postgres.columns import Connection, every
 from jobstore.postgres.keys import write_note
+from jobstore.postgres.standing import devices_of
 from jobstore.protocol import Backlog, Lane, LaneCount
 
 _BELLS = 100
-_LANES = """
+_LANES = f"""
 WITH load AS (
     SELECT lane AS name, count(*) FILTER (WHERE state = 'scheduled') AS scheduled,
         count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
@@ -22,10 +23,7 @@ WITH load AS (
 )
 SELECT name, paused_at, coalesce(reason, '') AS reason, coalesce(scheduled, 0) AS scheduled,
     coalesce(queued, 0) AS queued, coalesce(running, 0) AS running, coalesce(waiting_s, 0) AS waiting_s,
-    coalesce(oldest_s, 0) AS oldest_s, (
-        SELECT count(*) FROM worker
-        WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND name = ANY(worker.lanes)
-    ) AS devices
+    coalesce(oldest_s, 0) AS oldest_s, ({devices_of("name")}) AS devices
 FROM lane FULL JOIN load USING (name) ORDER BY name
 """
 _KEYS = "SELECT key_id, count(*) AS waiting FROM job WHERE state IN ('scheduled', 'queued') GROUP BY key_id"

@@ -53,7 +53,7 @@ QUEUE_OLDEST_SECONDS = Gauge(
 QUEUE_EXPECTED_SECONDS = Gauge(
     "safelight_queue_expected_seconds", "Device time that the queued jobs are expected to take together.", ("lane",)
 )
-LANE_WORKERS = Gauge("safelight_lane_workers", "Workers that beat lately and serve the lane.", ("lane",))
+LANE_WORKERS = Gauge("safelight_lane_workers", "Workers that beat lately and take jobs of the lane.", ("lane",))
 LANE_PAUSED = Gauge("safelight_lane_paused", "1 while the lane is paused.", ("lane",))
 BUDGET_USED = Gauge(
     "safelight_budget_used_ratio",

@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from jobstore.audit import Actor
 from jobstore.ids import uuid7
 from jobstore.job import JobState
 from jobstore.protocol import JobStore, Lane
@@ -82,7 +83,7 @@ async def test_a_lane_says_why_it_is_paused(store: JobStore) -> None:
 
 
 async def test_a_lane_counts_its_jobs_and_devices(store: JobStore) -> None:
-    """Ended jobs are not in it, nor workers of other lanes."""
+    """Ended jobs are not in it, nor workers of other lanes, nor those that drain."""
     worker = new_worker()
     await store.beat(new_worker("other"))
     await measure(store, worker, step_s=2.5)
@@ -97,6 +98,12 @@ async def test_a_lane_counts_its_jobs_and_devices(store: JobStore) -> None:
     assert now.waiting_s == pytest.approx(20)
     assert now.drain_s == pytest.approx(20)
     assert now.oldest_s >= 0
+    operator = Actor(name="operator")
+    await store.drain_worker(worker.id, operator)
+    drained = await lane(store)
+    assert (drained.devices, drained.running, drained.drain_s) == (0, 1, None), "what drains starts nothing more"
+    await store.resume_worker(worker.id, operator)
+    assert (await lane(store)).devices == 1
     await store.leave(worker.id)
     assert (await lane(store)).devices == 0
     assert (await lane(store)).drain_s is None
