@@ -63,12 +63,14 @@ async def latency(connection: Connection, query: ReportQuery) -> LatencyReport:
     table = table_of(query)
     total, found = await _timed(connection, query, table)
     if leaves_out(query, table) and sum(row["all_jobs"] for row in found[:1]) < total["jobs"]:
-        total, found = await _timed(connection, query, None)
+        total, found = await _timed(connection, query, table, nameless=True)
     rest = total["jobs"] - sum(row["jobs"] for row in found)
     return latency_report(query, found, total, rest, await _names(connection, keys_in(query, found)))
 
 
-async def _timed(connection: Connection, query: ReportQuery, table: str | None) -> tuple[Row, list[Row]]:
+async def _timed(
+    connection: Connection, query: ReportQuery, table: str | None, *, nameless: bool = False
+) -> tuple[Row, list[Row]]:
     """The times over all, and those of the groups, in one look at the ledger."""
     names = columns_of(query.by)
     listed = "".join(f"{name}, " for name in names)
@@ -80,7 +82,7 @@ async def _timed(connection: Connection, query: ReportQuery, table: str | None) 
         connection,
         f"""
         WITH {spans(query)}
-        part AS ({times(query, table, query.by)}),
+        part AS ({times(query, table, query.by, nameless=nameless)}),
         grouped AS (SELECT {listed} array_agg(ROW(took)) AS parts FROM part {grouped}),
         told AS (SELECT {told(query)} {_RANKED} FROM grouped {_RANKS}),
         first AS (SELECT *, sum(jobs) OVER () AS all_jobs FROM told ORDER BY jobs DESC {order} LIMIT %(limit)s),

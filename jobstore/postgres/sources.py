@@ -93,8 +93,11 @@ def amounts(query: ReportQuery) -> str:
     """
 
 
-def times(query: ReportQuery, table: str | None, by: Sequence[str]) -> str:
-    """A query for the groups' columns and ``took``, arrays of how many microseconds jobs took."""
+def times(query: ReportQuery, table: str | None, by: Sequence[str], *, nameless: bool = False) -> str:
+    """A query for the groups' columns and ``took``, arrays of how many microseconds jobs took.
+
+    ``nameless``: those that have no dimension of that name too, which ``leaves_out`` tells of.
+    """
     names = columns_of(by)
     listed = f"GROUP BY {', '.join(names)}" if names else ""
     live = f"""
@@ -102,10 +105,26 @@ def times(query: ReportQuery, table: str | None, by: Sequence[str]) -> str:
     """
     if table is None:
         return live
-    return f"""
-    SELECT {_hourly(by)} took FROM {table} JOIN whole USING (hour) WHERE {_where(query, table)} AND took IS NOT NULL
-    UNION ALL {live}
-    """
+    parts = [f"SELECT {_hourly(by)} took {_timed(query, table)} AND took IS NOT NULL", live]
+    if nameless:
+        parts.append(f"SELECT {_hourly(by, nameless=True)} array_agg(one) AS took FROM ({_others(query, by)}) AS other")
+        others = [name for name, group in zip(names, by, strict=True) if dimension_of(group) is None]
+        parts[-1] += f" GROUP BY {', '.join(others)}" if others else ""
+    return " UNION ALL ".join(parts)
+
+
+def _others(query: ReportQuery, by: Sequence[str]) -> str:
+    """All times, less those of jobs that have the dimension: each as often as it is left."""
+    columns = "".join(f"{'place' if group == 'day' else group}, " for group in by if dimension_of(group) is None)
+    each = "SELECT {columns} unnest(took) AS one {rows}"
+    every_job, named = (
+        each.format(columns=columns, rows=_timed(query, table)) for table in ("usage_by_owner", _DIMENSIONS)
+    )
+    return f"{every_job} EXCEPT ALL {named}"
+
+
+def _timed(query: ReportQuery, table: str) -> str:
+    return f"FROM {table} JOIN whole USING (hour) WHERE {_where(query, table)}"
 
 
 def told(query: ReportQuery) -> str:
