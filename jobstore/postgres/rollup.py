@@ -17,7 +17,7 @@ _LOCK = "SELECT pg_try_advisory_xact_lock(x'5AFE1166'::bigint) AS ours"
 _UNTIL = """
 SELECT date_trunc('hour', least(statement_timestamp(), min(began)) - interval '1 minute', 'UTC') AS until
 FROM (
-    SELECT coalesce(activity.xact_start, '-infinity') AS began
+    SELECT coalesce(activity.xact_start, 'epoch') AS began
     FROM pg_locks AS held LEFT JOIN pg_stat_activity AS activity USING (pid)
     WHERE locktype = 'relation' AND relation = 'usage'::regclass
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -29,7 +29,11 @@ FROM (
 _KNOW = """
 INSERT INTO usage_hour (hour)
 SELECT hour FROM generate_series(
-    (SELECT date_trunc('hour', greatest(min(at), %(until)s - interval '10 years'), 'UTC') FROM usage),
+    (
+        SELECT CASE WHEN min(at) < %(until)s
+            THEN date_trunc('hour', greatest(min(at), %(until)s - interval '10 years'), 'UTC')
+        END FROM usage
+    ),
     %(until)s - interval '1 hour', interval '1 hour'
 ) AS hour
 WHERE NOT EXISTS (SELECT FROM usage_hour AS known WHERE known.hour = hour.hour)

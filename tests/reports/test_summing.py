@@ -121,7 +121,8 @@ async def test_a_day_that_begins_within_an_hour_has_its_own_rows(
 
 
 async def test_emptying_the_ledger_empties_the_reports(store: PostgresStore, database: str) -> None:
-    """By TRUNCATE too."""
+    """By TRUNCATE too; there is no hour to sum up where there never was a row."""
+    assert await store.roll_up(EVERYTHING) == 0
     write(database, [Attempt(NOON)])
     await store.roll_up(EVERYTHING)
     with psycopg.connect(database) as connection:
