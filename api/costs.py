@@ -2,105 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
-from litestar import Request, Response, get
-from litestar.params import QueryParameter
+from litestar import Response, get
 
 from api.auth import LOOK
-from api.cost_query import query_of
+from api.cost_parameters import ASKED, Asked, AskedDependency
 from api.cost_schemas import CostList, CostView, LatencyList, LatencyView
 from api.cost_sheets import costs_csv, latency_csv
 from api.openapi import ServicesDependency, answers
-from api.problems import invalid
 from api.views import plain_amount
 from jobstore.reports.model import CostReport, CostRow, LatencyReport, LatencyRow, ReportQuery
 
-AnyRequest = Request[Any, Any, Any]
-
-By = Annotated[
-    list[str] | None,
-    QueryParameter(
-        description="Up to three of `day`, `model`, `key`, `team`, `customer`, `lane`, `device`, `cache` and "
-        "`dim:NAME` for a dimension: `by=day&by=model`, or `by=day,model`.",
-        required=False,
-    ),
-]
-From = Annotated[
-    str | None, QueryParameter(name="from", description="The first day; the first of the last one's month.")
-]
-To = Annotated[str | None, QueryParameter(description="The last day, which counts too; today.")]
-Zone = Annotated[str | None, QueryParameter(description="Whose days: a time zone like `Europe/Berlin`; UTC.")]
-Limit = Annotated[str | None, QueryParameter(description="Rows at most, 1 to 5000; the rest is summed up. 1000.")]
-Format = Annotated[str | None, QueryParameter(name="format", description="`json` or `csv`; else `Accept` decides.")]
-Key = Annotated[
-    str | None, QueryParameter(description="Only the key of this id; another's is for admins and observers.")
-]
-Only = Annotated[str | None, QueryParameter(description="Only this. `dim.NAME=VALUE` names a dimension's value.")]
-Cache = Annotated[str | None, QueryParameter(description="Only `miss`, `hit` or `joined`.")]
+R = TypeVar("R")
+T = TypeVar("T")
 
 
-@get("/costs", opt=LOOK, summary="Report costs", responses=answers(400))
-async def read_costs(
-    request: AnyRequest,
-    services: ServicesDependency,
-    by: By = None,  # noqa: ARG001 - the parameters are read together, dim.NAME among them
-    first: From = None,  # noqa: ARG001
-    to: To = None,  # noqa: ARG001
-    zone: Zone = None,  # noqa: ARG001
-    limit: Limit = None,  # noqa: ARG001
-    shape: Format = None,  # noqa: ARG001
-    key: Key = None,  # noqa: ARG001
-    team: Only = None,  # noqa: ARG001
-    customer: Only = None,  # noqa: ARG001
-    model: Only = None,  # noqa: ARG001
-    lane: Only = None,  # noqa: ARG001
-    device: Only = None,  # noqa: ARG001
-    cache: Cache = None,  # noqa: ARG001
-) -> Response[CostList | str]:
+@get("/costs", opt=LOOK, dependencies=ASKED, summary="Report costs", responses=answers(400))
+async def read_costs(services: ServicesDependency, asked: AskedDependency) -> Response[CostList | str]:
     """Sums over the ledger, exact to the last decimal: all for admins and observers, for other keys their own jobs'."""
-    query = query_of(request)
-    as_csv = wants_csv(request)
-    report = await services.store.costs(query)
-    return csv_response("costs", query, costs_csv(query.by, report)) if as_csv else Response(cost_list(query, report))
+    report = await services.store.costs(asked.query)
+    return _answer("costs", asked, report, costs_csv, cost_list)
 
 
-@get("/latency", opt=LOOK, summary="Report completion times", responses=answers(400))
-async def read_latency(
-    request: AnyRequest,
-    services: ServicesDependency,
-    by: By = None,  # noqa: ARG001 - the parameters are read together, dim.NAME among them
-    first: From = None,  # noqa: ARG001
-    to: To = None,  # noqa: ARG001
-    zone: Zone = None,  # noqa: ARG001
-    limit: Limit = None,  # noqa: ARG001
-    shape: Format = None,  # noqa: ARG001
-    key: Key = None,  # noqa: ARG001
-    team: Only = None,  # noqa: ARG001
-    customer: Only = None,  # noqa: ARG001
-    model: Only = None,  # noqa: ARG001
-    lane: Only = None,  # noqa: ARG001
-    device: Only = None,  # noqa: ARG001
-    cache: Cache = None,  # noqa: ARG001
-) -> Response[LatencyList | str]:
+@get("/latency", opt=LOOK, dependencies=ASKED, summary="Report completion times", responses=answers(400))
+async def read_latency(services: ServicesDependency, asked: AskedDependency) -> Response[LatencyList | str]:
     """From submit to pictures, p50 and p90; hits, which take no time, are left out. Else as for costs."""
-    query = query_of(request)
-    as_csv = wants_csv(request)
-    report = await services.store.latency(query)
-    return (
-        csv_response("latency", query, latency_csv(query.by, report))
-        if as_csv
-        else Response(latency_list(query, report))
-    )
+    report = await services.store.latency(asked.query)
+    return _answer("latency", asked, report, latency_csv, latency_list)
 
 
-def wants_csv(request: AnyRequest) -> bool:
-    """True where ``format`` says so, or ``Accept`` where nothing does. Raises ProblemError."""
-    asked = request.query_params.get("format")
-    if asked not in (None, "json", "csv"):
-        raise invalid("format", "format must be json or csv")
-    return asked == "csv" or (asked is None and request.headers.get("accept", "").startswith("text/csv"))
+def _answer(
+    what: str, asked: Asked, report: R, sheet: Callable[[Sequence[str], R], str], listed: Callable[[ReportQuery, R], T]
+) -> Response[T | str]:
+    """A report in the form that is asked for."""
+    query = asked.query
+    return csv_response(what, query, sheet(query.by, report)) if asked.as_csv else Response(listed(query, report))
 
 
 def cost_list(query: ReportQuery, report: CostReport) -> CostList:

@@ -11,15 +11,14 @@ from litestar.response import Template
 
 from api.admin.cost_charts import Labels, currency_parts, times_chart
 from api.admin.cost_form import MEASURES, asked, by_day, presets, without_day
+from api.admin.known_keys import key_choices
 from api.admin.rendering import HEADERS, AnyRequest, page
 from api.cost_sheets import costs_csv, latency_csv
 from api.costs import csv_response
 from api.openapi import ServicesDependency
-from jobstore.keys import KeyFilter
 from jobstore.reports.model import MOST_ROWS, PLAIN_GROUPS
 
 _SHOWN = 500
-_KEYS = 200
 
 
 @get("/cost")
@@ -32,13 +31,12 @@ async def show(request: AnyRequest, services: ServicesDependency) -> Template:
     daily = await store.costs(by_day(query, MOST_ROWS))
     grouped = await store.costs(by_day(query, MOST_ROWS, *groups)) if groups else daily
     times = await store.latency(query)
-    keys = await store.list_keys(KeyFilter(limit=_KEYS))
     return await page(
         request, "cost.html", title="Cost", wanted=wanted, query=query, measures=MEASURES, plain_groups=PLAIN_GROUPS,
         parts_of=currency_parts(report, daily, grouped, query, groups, wanted.show),
         name=Labels(query.by, report.names),
         times=times, times_name=Labels(query.by, times.names), times_chart=times_chart(times, query),
-        keys=[(str(key.id), key.name) for key in keys], models=sorted(services.settings.models),
+        keys=await key_choices(services), models=sorted(services.settings.models),
         presets=presets(query, datetime.now(ZoneInfo(query.zone)).date()),
     )  # fmt: skip
 

@@ -15,9 +15,10 @@ from litestar.response import Template
 from msgspec import Meta, Struct
 
 from api.admin.forms import posted, struct_of
+from api.admin.known_keys import key_names
 from api.admin.rendering import AnyRequest, done, page
 from api.admin.webhooks import PATH as WEBHOOKS
-from api.admin.webhooks import address_for, key_names, owner_of
+from api.admin.webhooks import address_for, owner_of
 from api.auth import actor
 from api.deliveries import AT_ONCE, any_delivery, count_failed, redeliver_named, redelivered
 from api.openapi import ServicesDependency

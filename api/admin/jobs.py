@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from api.admin.advice import ADVICE
 from api.admin.job_filter import Search, has_blanks, in_words, search_of
 from api.admin.job_pictures import is_cheap
+from api.admin.known_keys import known_keys
 from api.admin.rendering import AnyRequest, page
 from api.lanes import all_lanes
 from api.openapi import ServicesDependency
@@ -25,14 +26,12 @@ from api.services import Services
 from api.views import cost_view
 from api.wording import plainly
 from jobstore.job import Job, JobState
-from jobstore.keys import ApiKey, KeyFilter
 from jobstore.operating.jobs import LETTERS, UNFINISHED, JobPage
 
 PATH = "/admin/jobs"
 _A_PAGE = 50
 _PROMPT_CHARS = 160
 _DIMENSIONS = 3
-_MOST_KEYS = 500
 
 
 class JobRow(Struct, frozen=True, kw_only=True):
@@ -95,14 +94,6 @@ async def show(
         cancelable=bool(search.pairs) and bool(within(search.where, UNFINISHED)),
         redrivable=bool(search.pairs) and bool(within(search.where, LETTERS)),
     )
-
-
-async def known_keys(services: Services) -> tuple[ApiKey, ...]:
-    """The keys of which the pages know names, the 500 oldest; up to two seconds old."""
-    found: tuple[ApiKey, ...] = await services.glances.get(
-        "keys", lambda: services.store.list_keys(KeyFilter(limit=_MOST_KEYS))
-    )
-    return found
 
 
 async def _total(services: Services, search: Search, found: JobPage, cursor: str | None) -> Total:

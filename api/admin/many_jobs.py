@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from api.admin.forms import posted, struct_of
 from api.admin.job_filter import Search, in_words, search_of
-from api.admin.jobs import PATH, known_keys
+from api.admin.jobs import PATH
+from api.admin.known_keys import key_names
 from api.admin.rendering import AnyRequest, done, page
 from api.auth import actor
 from api.openapi import ServicesDependency
@@ -76,7 +77,6 @@ async def _asked(request: AnyRequest, services: Services, act: Act) -> Template:
     """The page, or the dialog's inside, that tells what is meant and asks."""
     search, where = _meant(request, services, act)
     counted = await act.count(services, where)
-    names = {key.id: key.name for key in await known_keys(services)}
     return await page(
         request,
         "jobs-many.html",
@@ -84,7 +84,7 @@ async def _asked(request: AnyRequest, services: Services, act: Act) -> Template:
         verb=act.verb,
         counted=counted,
         jobs=jobs(counted.count, or_more=counted.at_least),
-        words=in_words(where, names),
+        words=in_words(where, await key_names(services)),
         action=f"{PATH}/{act.verb}?{urlencode(search.pairs)}",
         back=_list_of(search),
     )

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from api.admin.forms import optional, posted, struct_of, text, values
 from api.admin.gate import current
+from api.admin.known_keys import key_choices, key_names
 from api.admin.rendering import AnyRequest, done, page
 from api.auth import actor
 from api.openapi import ServicesDependency
@@ -22,11 +23,9 @@ from api.webhook_schemas import EndpointPatch, EndpointRequest
 from api.webhook_views import shown_address
 from api.webhooks import any_endpoint, change_named, make_endpoint, rotate_named, send_test
 from jobstore.errors import KeyNotFoundError
-from jobstore.keys import KeyFilter
 from jobstore.webhooks.model import ENDINGS, JOB_EVENTS, Endpoint, EndpointRecord
 
 PATH = "/admin/webhooks"
-_KEYS = 500
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -55,7 +54,7 @@ async def show(request: AnyRequest, services: ServicesDependency) -> Template:
 @get("/webhooks/new")
 async def new(request: AnyRequest, services: ServicesDependency) -> Template:
     """The form for another one."""
-    keys = [(str(key.id), key.name) for key in await services.store.list_keys(KeyFilter(limit=_KEYS))]
+    keys = await key_choices(services)
     return await page(request, "webhook-new.html", title="New webhook", keys=keys, events=JOB_EVENTS, chosen=ENDINGS)
 
 
@@ -132,11 +131,6 @@ async def delete(webhook_id: FromPath[str], request: AnyRequest, services: Servi
     endpoint = await any_endpoint(services, webhook_id)
     await services.store.delete_endpoint(endpoint.id, actor(request))
     return done(request, PATH, "Deleted: what waited for it was given up.")
-
-
-async def key_names(services: Services) -> dict[UUID, str]:
-    """The names of keys, of the 500 oldest."""
-    return {key.id: key.name for key in await services.store.list_keys(KeyFilter(limit=_KEYS))}
 
 
 def owner_of(key_id: UUID | None, names: dict[UUID, str]) -> str:
