@@ -6,7 +6,7 @@ PYTHON ?= python3
 PORT ?= 8080
 PROMPT ?= a red circle left of a blue square on a white background
 # Of the tests' runner: more than cores, as most of them wait most of the time.
-PROCESSES ?= 3
+PROCESSES ?= 4
 # A machine without a GPU can take the small CPU build of torch: TORCH_INDEX=<the index of PyTorch's CPU wheels>
 PIP_INSTALL = .venv/bin/python -m pip install --disable-pip-version-check --quiet --progress-bar on \
   -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 from litestar import Litestar, Router
-from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.types import ControllerRouterHandler
 
@@ -55,7 +54,7 @@ from jobstore.live import Bell, Message, Progress, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from jobstore.sweeper import Sweeper
-from safelight.config import Settings
+from safelight.config import ServerSettings, Settings
 
 
 def create_app(
@@ -73,8 +72,52 @@ def create_app(
     application runs in the main thread. ``own_secret`` is an admin's key that lives in this process's memory alone: who
     owns the store needs no leave to use it. Starting raises ConfigError where ``require_keys`` does.
     """
+    app = bare_app(settings.server)
+    furnish(app, settings, store=store, outputs=outputs, bell=bell, progress=progress, own_secret=own_secret)
+    return app
+
+
+def bare_app(server: ServerSettings) -> Litestar:
+    """The routes with nothing behind them yet: ``furnish`` it before it serves."""
+    document = ApiDocument(lambda: _described(server))
+    app = Application(
+        route_handlers=[
+            *_described(server),
+            *PLAYGROUND_ROUTES,
+            asset,
+            documentation,
+            openapi_document,
+            read_asset,
+            admin_routes(),
+        ],
+        dependencies={
+            "services": Provide(lambda: app.state.services, sync_to_thread=False),
+            "gauges": Provide(lambda: app.state.gauges, sync_to_thread=False),
+            "document": Provide(lambda: document, sync_to_thread=False),
+        },
+        exception_handlers={**EXCEPTION_HANDLERS, **QUOTA_HANDLERS},
+        lifespan=[_lifespan],
+        openapi_config=None,
+        template_config=template_config(),
+        request_max_body_size=server.body_limit_bytes,
+        logging_config=None,
+    )
+    return app
+
+
+def furnish(
+    app: Litestar,
+    settings: Settings,
+    *,
+    store: JobStore,
+    outputs: Outputs,
+    bell: Bell,
+    progress: ProgressChannel,
+    own_secret: str | None = None,
+) -> None:
+    """Put all that ``create_app`` names behind a bare application that doesn't serve."""
     keys = KeyRing(store, settings.server.host, own_secret, settings.keys.pepper)
-    services = Services(
+    app.state.services = Services(
         settings=settings,
         store=store,
         outputs=outputs,
@@ -86,36 +129,13 @@ def create_app(
         links=LinkSigner(settings),
         sessions=Sessions(settings, keys),
     )
-    gauges = StoreGauges(store, outputs, bell, settings.lanes)
-    document = ApiDocument(lambda: _described(settings))
-    return Application(
-        route_handlers=[
-            *_described(settings),
-            *PLAYGROUND_ROUTES,
-            asset,
-            documentation,
-            openapi_document,
-            read_asset,
-            admin_routes(),
-        ],
-        dependencies={
-            "services": Provide(lambda: services, sync_to_thread=False),
-            "gauges": Provide(lambda: gauges, sync_to_thread=False),
-            "document": Provide(lambda: document, sync_to_thread=False),
-        },
-        exception_handlers={**EXCEPTION_HANDLERS, **QUOTA_HANDLERS},
-        lifespan=[_lifespan_of(services, progress)],
-        openapi_config=None,
-        template_config=template_config(),
-        request_max_body_size=settings.server.body_limit_bytes,
-        state=State({"services": services}),
-        logging_config=None,
-    )
+    app.state.gauges = StoreGauges(store, outputs, bell, settings.lanes)
+    app.state.progress = progress
 
 
-def _described(settings: Settings) -> list[ControllerRouterHandler]:
+def _described(server: ServerSettings) -> list[ControllerRouterHandler]:
     """The routes that are the API; the rest are pages."""
-    most = settings.server.upload_limit_bytes  # of bodies that may hold pictures
+    most = server.upload_limit_bytes  # of bodies that may hold pictures
     with_pictures = [
         Router("/images", route_handlers=[edit_images], request_max_body_size=most),
         Router("/jobs", route_handlers=[submit_job], request_max_body_size=most),
@@ -136,33 +156,31 @@ def _described(settings: Settings) -> list[ControllerRouterHandler]:
     return [v1, read_linked, livez, readyz, healthz, metrics]
 
 
-def _lifespan_of(services: Services, progress: ProgressChannel) -> Any:
+@asynccontextmanager
+async def _lifespan(app: Litestar) -> AsyncIterator[None]:
     """Everything that is open while the application serves, closed in reverse order."""
+    services: Services = app.state.services
+    progress: ProgressChannel = app.state.progress
+    loop = asyncio.get_running_loop()
 
-    @asynccontextmanager
-    async def lifespan(_app: Litestar) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
+    def hear(message: Message) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody watches any more
+            loop.call_soon_threadsafe(_note, services, message)
 
-        def hear(message: Message) -> None:
-            with suppress(RuntimeError):  # the loop is closed: nobody watches any more
-                loop.call_soon_threadsafe(_note, services, message)
-
-        async with AsyncExitStack() as stack:
-            await services.store.open()
-            stack.push_async_callback(services.store.close)
-            await require_keys(services.settings.server.host, services.store)
-            await warn_without_pepper(services.store, services.settings.keys.pepper)
-            stack.callback(services.pixels.close)
-            stack.callback(progress.listen(hear))
-            await services.backpressure.refresh()
-            stack.push_async_callback(services.backpressure.close)
-            for name, run in _beside(services).items():
-                stack.push_async_callback(_stop, asyncio.create_task(run(), name=name))
-            stack.callback(services.tail.close)
-            stack.enter_context(on_termination(services.tail.close))
-            yield
-
-    return lifespan
+    async with AsyncExitStack() as stack:
+        await services.store.open()
+        stack.push_async_callback(services.store.close)
+        await require_keys(services.settings.server.host, services.store)
+        await warn_without_pepper(services.store, services.settings.keys.pepper)
+        stack.callback(services.pixels.close)
+        stack.callback(progress.listen(hear))
+        await services.backpressure.refresh()
+        stack.push_async_callback(services.backpressure.close)
+        for name, run in _beside(services).items():
+            stack.push_async_callback(_stop, asyncio.create_task(run(), name=name))
+        stack.callback(services.tail.close)
+        stack.enter_context(on_termination(services.tail.close))
+        yield
 
 
 def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:

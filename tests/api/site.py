@@ -7,6 +7,7 @@ import hashlib
 import io
 import socket
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
@@ -19,7 +20,7 @@ from litestar import Litestar
 from PIL import Image
 
 from actors.previewing import encoded
-from api.app import create_app
+from api.app import bare_app, furnish
 from api.services import Services
 from jobstore.job import JobRequest, Picture, PictureFormat
 from jobstore.live import Message, Preview, Progress
@@ -79,6 +80,27 @@ class Channel:
         return lambda: self._listeners.remove(listener)
 
 
+_SPARE: defaultdict[ServerSettings, list[Litestar]] = defaultdict(list)
+
+
+def _borrowed(server: ServerSettings) -> Litestar:
+    """An application that nobody uses at the moment: making its routes takes longer than most tests."""
+    spare = _SPARE[server]
+    return spare.pop() if spare else bare_app(server)
+
+
+class _Server(uvicorn.Server):
+    """Tells when all that is behind it is open."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
 class Site:
     """The application with all that is behind it."""
 
@@ -88,14 +110,14 @@ class Site:
         self.outputs = outputs
         self.bell = RecordedBell()
         self.channel = Channel()
-        self.app: Litestar = create_app(
-            settings, store=PostgresStore(database), outputs=outputs, bell=self.bell, progress=self.channel
+        self.app = _borrowed(settings.server)
+        furnish(
+            self.app, settings, store=PostgresStore(database), outputs=outputs, bell=self.bell, progress=self.channel
         )
         self.services: Services = self.app.state.services
         self.url = ""
-        self.server: uvicorn.Server
+        self.server: _Server
         self._loop: asyncio.AbstractEventLoop
-        self._up = threading.Event()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of ``work``, run in the server's loop."""
@@ -107,10 +129,10 @@ class Site:
         listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(self.app, log_config=None, lifespan="on", timeout_graceful_shutdown=10)
-        self.server = uvicorn.Server(config)
+        self.server = _Server(config)
         thread = threading.Thread(target=lambda: asyncio.run(self._serve(listener)), daemon=True)
         thread.start()
-        assert self._up.wait(LIMIT_S), "the server did not start"
+        assert self.server.up.wait(LIMIT_S), "the server did not start"
         try:
             yield self
         finally:
@@ -118,10 +140,10 @@ class Site:
             self.server.should_exit = True
             thread.join(LIMIT_S)
             assert not thread.is_alive(), "the server did not leave"
+            _SPARE[self.settings.server].append(self.app)
 
     async def _serve(self, listener: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
-        self._up.set()
         await self.server.serve([listener])
 
 
