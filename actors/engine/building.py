@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from actors.engine.compiled.knee import Knee, Timing
-    from safelight.config import EngineSettings, ModelSettings
+    from actors.engine.passes import Passes
+    from safelight.config import EngineSettings, ModelSettings, ParallelSettings
 
 _log = structlog.get_logger(__name__)
 
@@ -37,8 +38,19 @@ _MB = 1_000_000
 class Builder:
     """Makes served models that share one cache of embeds. Belongs to the engine's thread."""
 
-    def __init__(self, device: Device, settings: EngineSettings, observer: Observer, knees: Path | None = None) -> None:
-        """``knees`` is the file of measured batch sizes; None keeps none."""
+    def __init__(
+        self,
+        device: Device,
+        settings: EngineSettings,
+        observer: Observer,
+        knees: Path | None = None,
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``knees`` is the file of measured batch sizes; None keeps none.
+
+        ``on_progress`` is called now and then while a model's ranks load or compute (parallel/).
+        """
+        self._on_progress = on_progress
         self._device = device
         self._settings = settings
         self._observer = observer
@@ -47,6 +59,8 @@ class Builder:
 
     def build(self, name: str, model: ModelSettings) -> ServedModel:
         """Load a model. Raises ModelUnavailableError, OutOfMemoryError."""
+        if model.parallel is not None:
+            return self._build_spread(name, model, model.parallel)
         loaded = load_placed(model, self._settings, self._device)
         adapters = make_adapters(loaded.pipeline, model) if model.adapters else None
         if adapters is not None:
@@ -57,6 +71,27 @@ class Builder:
 
         stepping = self._stepping(name, model, loaded, adapters)
         return ServedModel(whole(loaded.pipeline), stepping, whole, loaded.release)
+
+    def _build_spread(self, name: str, model: ModelSettings, parallel: ParallelSettings) -> ServedModel:
+        """A model whose denoiser lies in processes of its own."""
+        from actors.engine.parallel.building import spread
+
+        there = spread(name, model, parallel, self._settings, self._device, self._on_progress)
+        try:
+            loaded = load_placed(model, self._settings, self._device, there.parts)
+
+            def whole(pipeline: Any) -> WholeModel:
+                return WholeModel(name, pipeline, model, self._device, loaded.places, None)
+
+            def release() -> None:
+                loaded.release()
+                there.ranks.close()
+
+            stepping = self._stepping(name, model, loaded, None, there.passes)
+            return ServedModel(whole(loaded.pipeline), stepping, whole, release)
+        except BaseException:
+            there.ranks.close()
+            raise
 
     def measure(self, name: str, model: ModelSettings, on_measure: Callable[[Timing], None]) -> tuple[Knee, str] | None:
         """Load a model and measure the knee of its usual size, and how its passes are run.
@@ -81,13 +116,18 @@ class Builder:
         return held
 
     def _stepping(
-        self, name: str, model: ModelSettings, loaded: Loaded, adapters: LoraAdapters | None
+        self,
+        name: str,
+        model: ModelSettings,
+        loaded: Loaded,
+        adapters: LoraAdapters | None,
+        passes: Passes | None = None,
     ) -> LatentModel | None:
         family = family_of(loaded.pipeline, model, self._device.place, choose_dtype(model, self._device))
         if family is None:
             return None
         most = model.max_batch or self._settings.max_batch
-        passes = make_passes(
+        passes = passes or make_passes(
             family.denoiser,
             self._device,
             self._settings,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from actors.engine.errors import ModelUnavailableError
+from actors.engine.errors import DeviceLostError, ModelUnavailableError
 
 if TYPE_CHECKING:
     import torch
@@ -167,6 +167,8 @@ def causes(error: BaseException) -> list[BaseException]:
 
 
 def _is_sticky(error: BaseException) -> bool:
+    if isinstance(error, DeviceLostError):
+        return True
     if not isinstance(error, RuntimeError) or is_out_of_memory(error):
         return False
     code = getattr(error, "error_code", None)  # torch.AcceleratorError has one where CUDA gave it

@@ -225,7 +225,7 @@ class Engine:
         from actors.engine.building import Builder
         from actors.engine.shelf import Shelf
 
-        builder = Builder(device, self._settings, self._observer, self._knees)
+        builder = Builder(device, self._settings, self._observer, self._knees, self._touch)
         return Shelf(self._models, device, builder, self._settings.loaded_models)
 
     def _warm_up(self, name: str, models: Models) -> None:

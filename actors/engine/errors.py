@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class DeviceLostError(RuntimeError):
+    """The device, or a group of them, is gone for this process. No kind of EngineError: it ends the engine's thread."""
+
+
 class EngineError(Exception):
     """The root of the engine's errors; ``code`` is stable and for programs.
 

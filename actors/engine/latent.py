@@ -16,7 +16,7 @@ from actors.engine.errors import InvalidRequestError
 from actors.engine.families.base import Family, LatentRow
 from actors.engine.observer import Observer, Unobserved
 from actors.engine.outputs import to_picture
-from actors.engine.passes import Passes
+from actors.engine.passes import Passes, run_step
 from actors.engine.previews import small_picture
 from actors.engine.prompts import check_request, refusing, request_warnings
 from actors.engine.resuming import restore_row, row_state
@@ -110,7 +110,7 @@ class LatentModel:
         latent = cast("Sequence[LatentRow]", rows)
         key = latent[0].key
         self._use(key.adapters)
-        outputs = [self.passes.run(inputs, key) for inputs in self.family.inputs(latent)]
+        outputs = run_step(self.passes, self.family.inputs(latent), key, latent)
         predictions = self.family.combine(outputs, latent)
         for row, (latents, clean) in zip(latent, advance_rows(latent, predictions), strict=True):
             row.latents, row.clean = latents, clean

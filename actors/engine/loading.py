@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from actors.engine.devices import causes, choose_dtype, is_device_lost, is_out_of_memory
@@ -47,28 +48,32 @@ class Loaded:
         remove_hooks(self.pipeline)
 
 
-def load_placed(model: ModelSettings, engine: EngineSettings, device: Device) -> Loaded:
+def load_placed(
+    model: ModelSettings, engine: EngineSettings, device: Device, parts: Mapping[str, Any] = MappingProxyType({})
+) -> Loaded:
     """A pipeline whose parts lie where its memory plan wants them, its denoiser quantised as the settings say.
 
+    ``parts`` take the place of the pipeline's own: stand-ins for a denoiser that lies elsewhere (parallel/).
     Raises ModelUnavailableError, which says what to do about it, and OutOfMemoryError.
     """
     with explained(model, device):
-        pipeline = _read(model, device)
-        return _placed(pipeline, model, engine, device)
+        pipeline = _read(model, device, parts)
+        return _placed(pipeline, model, engine, device, elsewhere=bool(parts))
 
 
-def _placed(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device) -> Loaded:
+def _placed(pipeline: Any, model: ModelSettings, engine: EngineSettings, device: Device, *, elsewhere: bool) -> Loaded:
     import torch
     from diffusers import AutoencoderKL
 
     from actors.engine.families import family_of
     from actors.engine.memory.placing import place
-    from actors.engine.memory.planning import plan_for
+    from actors.engine.memory.planning import plan_beside, plan_for
     from actors.engine.memory.quantizing import quantize_denoiser
 
     dtype = choose_dtype(model, device)
-    plan = plan_for(pipeline, model, engine, device)
-    quantize_denoiser(pipeline, model.quantize, dtype)
+    plan = plan_beside(model, engine) if elsewhere else plan_for(pipeline, model, engine, device)
+    if not elsewhere:
+        quantize_denoiser(pipeline, model.quantize, dtype)
     if device.kind == "cpu" and isinstance(getattr(pipeline, "vae", None), AutoencoderKL):
         vae: torch.nn.Module = pipeline.vae
         vae.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # its convolutions take a quarter less time
@@ -76,8 +81,8 @@ def _placed(pipeline: Any, model: ModelSettings, engine: EngineSettings, device:
     return Loaded(pipeline, place(pipeline, plan, device, stepped=stepped), plan)
 
 
-def _read(model: ModelSettings, device: Device) -> Any:
-    """The pipeline on the CPU. Its own progress bars are off."""
+def _read(model: ModelSettings, device: Device, parts: Mapping[str, Any]) -> Any:
+    """The pipeline on the CPU, with these parts instead of its own. Its own progress bars are off."""
     import diffusers
     import transformers
 
@@ -88,7 +93,7 @@ def _read(model: ModelSettings, device: Device) -> Any:
         library.utils.logging.set_verbosity_error()  # their warnings quote prompts
     with torchao_hushed():
         pipeline = diffusers.DiffusionPipeline.from_pretrained(
-            model.model, dtype=choose_dtype(model, device), **_source(model)
+            model.model, dtype=choose_dtype(model, device), **source_of(model), **parts
         )
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
@@ -107,7 +112,8 @@ def explained(model: ModelSettings, device: Device) -> Iterator[None]:
         raise ModelUnavailableError(_advice(model, error)) from error
 
 
-def _source(model: ModelSettings) -> dict[str, Any]:
+def source_of(model: ModelSettings) -> dict[str, Any]:
+    """Variant and revision, as ``from_pretrained`` takes them. Raises ModelUnavailableError for a folder of no use."""
     folder = Path(model.model)
     if folder.is_dir():
         if not (folder / "model_index.json").is_file():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 
 from actors.engine.families.base import Inputs
-from actors.engine.stepping import BatchKey
+from actors.engine.stepping import BatchKey, Row
 
 
 class Passes(Protocol):
@@ -47,6 +48,21 @@ class Passes(Protocol):
 
         To be called before the weights move or go, and when the device is out of memory. Passes can be run afterwards.
         """
+
+
+@runtime_checkable
+class StepPasses(Protocol):
+    """Passes that do all of a step's at once."""
+
+    def run_step(self, inputs: Sequence[Inputs], key: BatchKey, rows: Sequence[Row]) -> list[torch.Tensor]:
+        """The output of each pass of a step of these rows."""
+
+
+def run_step(passes: Passes, inputs: Sequence[Inputs], key: BatchKey, rows: Sequence[Row]) -> list[torch.Tensor]:
+    """The output of each pass of a step: at once where the passes can, else one after the other."""
+    if isinstance(passes, StepPasses):
+        return passes.run_step(inputs, key, rows)
+    return [passes.run(one, key) for one in inputs]
 
 
 class Eager:

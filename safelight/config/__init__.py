@@ -4,6 +4,7 @@ from safelight.config.errors import ConfigError
 from safelight.config.families import FAMILIES, Family
 from safelight.config.keys import KeySettings
 from safelight.config.load import load_settings
+from safelight.config.parallel import ParallelSettings, VerifySettings
 from safelight.config.pricing import PricingSettings
 from safelight.config.providers import ProviderSettings
 from safelight.config.settings import (
@@ -32,12 +33,14 @@ __all__ = [
     "LimitSettings",
     "LogSettings",
     "ModelSettings",
+    "ParallelSettings",
     "PricingSettings",
     "ProviderSettings",
     "RetentionSettings",
     "ServerSettings",
     "Settings",
     "TelemetrySettings",
+    "VerifySettings",
     "WebhookSettings",
     "WorkerSettings",
     "load_settings",

@@ -13,6 +13,7 @@ from msgspec import Meta, field
 from safelight.config.base import Base
 from safelight.config.families import FAMILIES, Family, guess_family
 from safelight.config.keys import KeySettings
+from safelight.config.parallel import ParallelSettings
 from safelight.config.pricing import MOST, PricingSettings, Size, amount, by_image
 from safelight.config.providers import ProviderSettings
 from safelight.config.telemetry import TelemetrySettings
@@ -214,6 +215,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     max_batch: Annotated[int, Meta(ge=1, le=256)] | None = None
     fps: Annotated[int, Meta(ge=1, le=120)] = 16  # frames a second of a video pipeline
     quality: QualitySettings = field(default_factory=QualitySettings)
+    parallel: ParallelSettings | None = None
 
     provider: ProviderSettings | None = None
     fallbacks: Annotated[tuple[Name, ...], Meta(max_length=8)] = ()
@@ -233,6 +235,7 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         if self.family and self.family not in FAMILIES:
             raise ValueError(f"family {self.family!r} is unknown; known are {', '.join(sorted(FAMILIES))}")
         self._check_prices()
+        self._check_parallel()
         if self.sizes and self.default_size and self.default_size not in self.sizes:
             raise ValueError(f"default_size {self.default_size} is not in sizes")
 
@@ -283,6 +286,17 @@ class ModelSettings(Base, frozen=True, kw_only=True):
             return self.sizes[0]
         side = min(1024, self.max_side)
         return f"{side}x{side}"
+
+    def _check_parallel(self) -> None:
+        if self.parallel is None:
+            return
+        if self.provider is not None:
+            raise ValueError("parallel is for models that are rendered here")
+        if self.adapters:
+            raise ValueError("adapters: a model on several devices takes none; offer it once more without parallel")
+        if self.memory == "grouped":
+            raise ValueError("memory: grouped streams a denoiser into one device; with parallel: resident or staged")
+        self.parallel.check_family(self.traits.name)
 
     def _check_prices(self) -> None:
         if amount("price", self.price) and self.pricing is not None:

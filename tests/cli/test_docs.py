@@ -13,6 +13,7 @@ import typer
 from safelight.cli.app import app
 from safelight.config.base import Base
 from safelight.config.keys import KeySettings
+from safelight.config.parallel import ParallelSettings, VerifySettings
 from safelight.config.providers import ProviderSettings
 from safelight.config.settings import (
     EngineSettings,
@@ -42,6 +43,8 @@ TABLES: dict[str, type[Base]] = {
     "`[webhooks]`": WebhookSettings,
     "`[models.NAME]`": ModelSettings,
     "`[models.NAME.provider]`": ProviderSettings,
+    "`[models.NAME.parallel]`": ParallelSettings,
+    "`[models.NAME.parallel.verify]`": VerifySettings,
     "`[log]`": LogSettings,
     "`[keys]`": KeySettings,
     "`[telemetry]`": TelemetrySettings,

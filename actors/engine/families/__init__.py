@@ -25,7 +25,12 @@ _BY_PIPELINE: dict[str, type[Family]] = {
 }
 
 
+def family_kind(pipeline: str) -> type[Family] | None:
+    """The family that steps pipelines of such a class; None where there is none."""
+    return _BY_PIPELINE.get(pipeline)
+
+
 def family_of(pipeline: Any, settings: ModelSettings, device: str, dtype: torch.dtype) -> Family | None:
     """The family that steps such a pipeline; None where there is none, and it is to be run whole."""
-    kind = _BY_PIPELINE.get(type(pipeline).__name__)
+    kind = family_kind(type(pipeline).__name__)
     return None if kind is None else kind(pipeline, settings, device, dtype)

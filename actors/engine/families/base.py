@@ -88,6 +88,11 @@ class Family(ABC):
         transformer: torch.nn.Module = self.pipeline.transformer
         return transformer
 
+    @classmethod
+    def dressed(cls, denoiser: torch.nn.Module) -> torch.nn.Module:
+        """A denoiser, as loaded, that takes what ``inputs`` name. Without a pipeline, for processes that have none."""
+        return denoiser
+
     @property
     @abstractmethod
     def size_multiple(self) -> int:

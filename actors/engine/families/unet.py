@@ -139,9 +139,14 @@ class StableDiffusionXL(StableDiffusion):
         The pipeline does so for each picture and turns it back; here several threads may decode at a time.
         """
         super().__init__(pipeline, settings, device, dtype)
-        self._denoiser = _Conditioned(pipeline.unet)
+        self._denoiser = self.dressed(pipeline.unet)
         if pipeline.vae.dtype == torch.float16 and pipeline.vae.config.force_upcast:
             pipeline.vae.to(torch.float32)
+
+    @classmethod
+    def dressed(cls, denoiser: torch.nn.Module) -> torch.nn.Module:
+        """A UNet that takes the additional conditions by their own names."""
+        return _Conditioned(denoiser)
 
     @property
     def denoiser(self) -> torch.nn.Module:

@@ -57,6 +57,17 @@ def plan_for(pipeline: Any, model: ModelSettings, engine: EngineSettings, device
     return plan
 
 
+def plan_beside(model: ModelSettings, engine: EngineSettings) -> Plan:
+    """The plan of what is left of a model whose denoiser lies elsewhere: the settings', else resident.
+
+    A plan that streams the denoiser has nothing to stream: it is staged.
+    """
+    wanted = model.memory or engine.memory
+    plan: Plan = "resident" if wanted in ("auto", "resident") else "staged"
+    _log.info("memory plan", action="engine.memory_plan", model=model.identity, plan=plan, why="parallel")
+    return plan
+
+
 def free_room(device: Device) -> int:
     """Bytes that can be had on a CUDA device: what is free, and what torch holds without using it."""
     free, _ = torch.cuda.mem_get_info(device.place)
