@@ -54,7 +54,7 @@ from jobstore.live import Bell, Message, Progress, ProgressChannel
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from jobstore.sweeper import Sweeper
-from safelight.config import ServerSettings, Settings
+from safelight.config import ConfigError, ServerSettings, Settings
 
 
 def create_app(
@@ -178,9 +178,27 @@ async def _lifespan(app: Litestar) -> AsyncIterator[None]:
         stack.push_async_callback(services.backpressure.close)
         for name, run in _beside(services).items():
             stack.push_async_callback(_stop, asyncio.create_task(run(), name=name))
+        await _serve_grpc(app, services, stack)
         stack.callback(services.tail.close)
         stack.enter_context(on_termination(services.tail.close))
         yield
+
+
+async def _serve_grpc(app: Litestar, services: Services, stack: AsyncExitStack) -> None:
+    """Serve gRPC beside, where the settings say so; it is not even imported else. Raises ConfigError."""
+    if services.settings.server.grpc_port == "off":
+        return
+    try:
+        from api.grpc.server import GrpcServer
+    except ImportError as error:
+        raise ConfigError(
+            f"[server] grpc_port is set and {error.name} is missing: pip install 'safelight[grpc]'"
+        ) from error
+    server = GrpcServer(app, services)
+    await server.start()
+    stack.push_async_callback(server.stop)
+    services.tail.on_close(server.leave)
+    app.state.grpc_port = server.port
 
 
 def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:

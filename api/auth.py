@@ -37,6 +37,7 @@ __all__ = [
     "actor_for",
     "bound_to",
     "find_job",
+    "is_stranger",
     "may_stay",
     "needs_admin",
     "needs_key",
@@ -83,6 +84,19 @@ async def needs_key(request: Connection) -> None:
     check_query(request)
     if handler.opt.get("json"):
         check_json(headers)
+
+
+async def is_stranger(headers: Headers, services: Services) -> bool:
+    """True where a key is wanted and none that counts is sent: for who has to know before there is a request."""
+    secret = _secret(headers)
+    if services.keys.is_own(secret):
+        return False
+    try:
+        return await services.keys.wanted() and (
+            not 0 < len(secret) <= _MAX_SECRET or await services.keys.find(secret) is None
+        )
+    except Exception:  # nobody knows: the request itself is told what is wrong
+        return True
 
 
 async def may_stay(connection: Connection, job: Job) -> bool:

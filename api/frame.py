@@ -20,6 +20,8 @@ from safelight.telemetry.traces import Span
 _log = get_logger("api.access")
 
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
+RPC = "safelight.rpc"
+"""The extension of a scope that a gRPC call became; ``name`` in it is the call's."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 _SECURITY = (
     (b"x-content-type-options", b"nosniff"),
@@ -44,9 +46,10 @@ class Application(Litestar):
         scope.setdefault("state", {})["request_id"] = request_id
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+        rpc = scope.get("extensions", {}).get(RPC, {}).get("name")
+        method = "GRPC" if rpc else scope["method"] if scope["method"] in _METHODS else "other"
         with request_span(scope, method, request_id) as span:
-            seen = _Seen(scope, send, request_id, method, span)
+            seen = _Seen(scope, send, request_id, method, span, rpc)
             try:
                 await super().__call__(scope, receive, seen.send)
             finally:
@@ -56,12 +59,13 @@ class Application(Litestar):
 class _Seen:
     """Looks at what is sent, and adds the headers."""
 
-    def __init__(self, scope: HTTPScope, send: Send, request_id: str, method: str, span: Span) -> None:
+    def __init__(self, scope: HTTPScope, send: Send, request_id: str, method: str, span: Span, rpc: str | None) -> None:
         self._scope = scope
         self._send = send
         self._request_id = request_id
         self._method = method
         self._span = span
+        self._rpc = rpc
         self._start = time.perf_counter()
         self._status = 0
 
@@ -79,14 +83,14 @@ class _Seen:
 
     def report(self) -> None:
         seconds = time.perf_counter() - self._start
-        route = str(self._scope.get("path_template") or "")
+        route = self._rpc or str(self._scope.get("path_template") or "")
         note_answer(self._span, self._method, route or None, self._status)
         REQUEST_SECONDS.labels(self._method, route or "none", str(self._status)).observe(seconds)
         _log.info(
             "request answered",
             action="api.request",
             method=self._method,
-            path=self._scope["path"][:200],
+            path=self._rpc or self._scope["path"][:200],
             status=self._status,
             duration_ms=round(seconds * 1000, 1),
         )

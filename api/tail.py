@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
@@ -108,6 +109,7 @@ class Tail:
         self._needed = asyncio.Event()
         self._reading = asyncio.Event()
         self._seen: set[int] = set()
+        self._on_close: list[Callable[[], None]] = []
         self.closed = False
 
     @property
@@ -169,11 +171,17 @@ class Tail:
             if message.job_id in subscription.job_ids:
                 subscription.offer(message)
 
+    def on_close(self, call: Callable[[], None]) -> None:
+        """Call ``call``, too, when the streams are ended: the process is about to leave."""
+        self._on_close.append(call)
+
     def close(self) -> None:
         """End all streams soon; no new one is taken in."""
         self.closed = True
         for subscription in self._subscriptions:
             subscription.wake()
+        for call in self._on_close:
+            call()
 
     async def run(self) -> None:
         """Read until canceled; an unreachable store is asked again after a second."""

@@ -15,6 +15,7 @@ from safelight.cli.client.submit import submit
 from safelight.cli.client.webhooks import webhooks
 from safelight.cli.client.workers import workers
 from safelight.cli.doctor.command import doctor
+from safelight.cli.grpc import grpc
 from safelight.cli.keys.audit import audit
 from safelight.cli.keys.commands import keys
 from safelight.cli.outputs.commands import outputs
@@ -55,6 +56,7 @@ app.add_typer(quotas, name="quotas")
 app.command()(costs)
 app.add_typer(keys, name="keys")
 app.command()(audit)
+app.add_typer(grpc, name="grpc")
 app.add_typer(outputs, name="outputs")
 app.command()(migrate)
 app.add_typer(reports, name="reports")

@@ -14,7 +14,7 @@ from safelight.config.errors import ConfigError
 from safelight.config.fallbacks import check_fallbacks
 from safelight.config.keys import KeySettings
 from safelight.config.reading import parse_settings
-from safelight.config.settings import ModelSettings, Settings, WorkerSettings
+from safelight.config.settings import ModelSettings, ServerSettings, Settings, WorkerSettings
 
 CONFIG_NAME = "safelight.toml"
 _OVERRIDES = {"SAFELIGHT_HOME": "home", "SAFELIGHT_STORE": "store", "SAFELIGHT_BROKER": "broker",
@@ -42,6 +42,7 @@ def load_settings(path: Path | None = None, environ: Mapping[str, str] = os.envi
     changes.setdefault("store", _located_store(settings.store, base))
     if environ.get(_PEPPER):
         changes["keys"] = _peppered(environ[_PEPPER])
+    changes["server"] = _located_tls(settings.server, base)
     settings = msgspec.structs.replace(settings, **changes)
     _check_times(settings.worker)
     return _with_models(_with_places(settings), base)
@@ -52,6 +53,16 @@ def _peppered(pepper: str) -> KeySettings:
         return KeySettings(pepper=pepper)
     except ValueError as error:
         raise ConfigError(f"{_PEPPER}: {error}") from None
+
+
+def _located_tls(server: ServerSettings, base: Path) -> ServerSettings:
+    """With the whole paths of its certificate and key. That these can be read is seen where they are used."""
+    files = {
+        name: str((base / Path(path).expanduser()).resolve())
+        for name, path in (("tls_cert", server.tls_cert), ("tls_key", server.tls_key))
+        if path
+    }
+    return msgspec.structs.replace(server, **files)
 
 
 def _check_times(worker: WorkerSettings) -> None:

@@ -37,7 +37,8 @@ class ServerSettings(Base, frozen=True, kw_only=True):
     request's own host else. ``url_lifetime_s`` is how long such a link to a picture counts. ``signing_secret`` signs
     them: all API processes need the same; where none is set, one is made and kept in the data folder.
     ``trusted_proxies`` are the addresses and networks whose word counts for who their clients are and whether those
-    came over https.
+    came over https. ``tls_cert`` and ``tls_key`` are PEM files, the whole chain and its private key. ``grpc_port`` is
+    where the same is served over gRPC, up to ``grpc_max_calls`` at a time.
     """
 
     host: str = "127.0.0.1"
@@ -51,9 +52,16 @@ class ServerSettings(Base, frozen=True, kw_only=True):
     url_lifetime_s: Annotated[float, Meta(ge=1, le=604_800)] = 3_600.0
     signing_secret: Annotated[str, Meta(pattern=r"^(\S{32,256})?$")] = ""
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    tls_cert: str = ""
+    tls_key: str = ""
+    grpc_port: Port | Literal["off"] = "off"
+    grpc_message_limit_bytes: Annotated[int, Meta(ge=1024, le=1_000_000_000)] = 4_000_000
+    grpc_max_calls: Annotated[int, Meta(ge=1, le=100_000)] = 500
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ValueError("tls_cert and tls_key go together: set both, or neither")
         for proxy in self.trusted_proxies:
             try:
                 ipaddress.ip_network(proxy)

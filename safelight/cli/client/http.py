@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from types import TracebackType
 from typing import Any
 from urllib.parse import quote
@@ -37,8 +38,11 @@ class ForbiddenError(FieldRefusedError):
 class Client:
     """Talks to one Safelight. Methods raise RefusedError (with the field's name) and UnreachableError."""
 
-    def __init__(self, url: str, key: str | None = None) -> None:
-        """``url`` is the server's root. Nothing is sent yet. Raises RefusedError on something that is no URL."""
+    def __init__(self, url: str, key: str | None = None, trust: ssl.SSLContext | bool = True) -> None:
+        """``url`` is the server's root, ``trust`` which certificates count. Nothing is sent yet.
+
+        Raises RefusedError on something that is no URL.
+        """
         headers = {"User-Agent": f"safelight/{__version__}"}
         if key:
             if not (key.isascii() and key.isprintable()):
@@ -48,7 +52,7 @@ class Client:
             raise RefusedError(f"{url!r} is not a URL like http://127.0.0.1:8080", "check --url and SAFELIGHT_URL")
         self.url = url.rstrip("/")
         try:
-            self.http = httpx.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT)
+            self.http = httpx.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT, verify=trust)
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise RefusedError("the URL or the key holds characters that can't be sent") from error
 

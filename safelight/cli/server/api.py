@@ -32,6 +32,7 @@ def run(settings: Settings, *, migrate: bool) -> None:
     from actors.progress import make_progress_channel
     from jobstore.registry import open_store
     from safelight.cli.server.distributed import broker_of, require_servers
+    from safelight.cli.server.edge import check_edge
     from safelight.cli.server.http import address_of, bind
     from safelight.cli.server.logs import configure_for
     from safelight.cli.server.site import outputs_of, prepare, serve_api
@@ -43,6 +44,7 @@ def run(settings: Settings, *, migrate: bool) -> None:
     stop = StopSignal()
     with ExitStack() as stack:
         stack.callback(start_tracing(settings.telemetry, "safelight-api"))
+        check_edge(settings.server)
         listener = bind(settings.server.host, settings.server.port)
         stack.callback(listener.close)
         broker = broker_of(settings)
@@ -56,5 +58,5 @@ def run(settings: Settings, *, migrate: bool) -> None:
         http = serve_api(settings, open_store(settings.store), outputs_of(settings), bell, progress, listener)
         stack.callback(http.stop)
         http.start()
-        err().print(f"API at {address_of(listener)}", markup=False)
+        err().print(f"API at {address_of(listener, settings.server)}", markup=False)
         stop.wait()

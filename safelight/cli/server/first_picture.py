@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -18,13 +19,19 @@ from safelight.cli.exits import CommandError
 class FirstPicture:
     """Renders on a thread of its own, so that the main thread is free for signals."""
 
-    def __init__(self, url: str, key: str, prompt: str, path: Path, done: Callable[[str], None]) -> None:
-        """``key`` is the server's own; ``done`` is called when the picture is there, or when it failed."""
+    def __init__(
+        self, url: str, key: str, prompt: str, path: Path, done: Callable[[str], None], certificate: str = ""
+    ) -> None:
+        """``key`` is the server's own; ``done`` is called when the picture is there, or when it failed.
+
+        ``certificate`` is the file of the server's own, where it has one.
+        """
         self._url = url
         self._key = key
         self._prompt = prompt
         self._path = path
         self._done = done
+        self._certificate = certificate
         self._saved: list[Path] = []
         self._error: CommandError | None = None
         self._thread = threading.Thread(target=self._run, name="first-picture", daemon=True)
@@ -43,7 +50,7 @@ class FirstPicture:
 
     def _run(self) -> None:
         try:
-            with Client(self._url, self._key) as client:
+            with Client(self._url, self._key, trust_in(self._certificate)) as client:
                 job = client.submit({"prompt": self._prompt})
                 job = wait_for_end(client, job)
                 self._saved = save_pictures(client, job, self._path)
@@ -53,3 +60,13 @@ class FirstPicture:
             self._error = CommandError(f"{type(error).__name__}: {error}")
         finally:
             self._done("first picture")
+
+
+def trust_in(certificate: str) -> ssl.SSLContext | bool:
+    """That certificate alone is trusted, under whatever name: the server is asked by its address, on this machine."""
+    if not certificate:
+        return True
+    context = ssl.create_default_context(cafile=certificate)
+    context.check_hostname = False
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the issuer may be elsewhere
+    return context

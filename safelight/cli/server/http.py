@@ -39,12 +39,13 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket, settings: ServerSettings | None = None) -> str:
     """The URL under which a browser on this machine finds it."""
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    scheme = "https" if settings is not None and settings.tls_cert else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class HttpServer:
@@ -65,6 +66,8 @@ class HttpServer:
             lifespan="on",
             forwarded_allow_ips=list(settings.trusted_proxies),
             timeout_graceful_shutdown=max(1, round(self._grace)),
+            ssl_certfile=settings.tls_cert or None,
+            ssl_keyfile=settings.tls_key or None,
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="api", daemon=True)

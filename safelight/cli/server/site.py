@@ -25,6 +25,7 @@ from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore
 from jobstore.registry import open_outputs, open_store
 from safelight.cli.exits import StartError
+from safelight.cli.server.edge import check_edge
 from safelight.cli.server.home import make_home
 from safelight.cli.server.http import HttpServer, bind
 from safelight.cli.server.phases import Phases
@@ -47,6 +48,7 @@ class Site:
     def start(self) -> socket.socket:
         """Start all parts; the socket that the API listens on. Raises CommandError, ConfigError, Interrupted."""
         server = self._settings.server
+        check_edge(server)
         listener = bind(server.host, server.port)
         self._stack.callback(listener.close)
         home = make_home(self._settings.home)

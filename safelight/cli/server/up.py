@@ -68,10 +68,10 @@ def _serve(site: Site, settings: Settings, stop: StopSignal, prompt: str | None,
     from safelight.cli.server.http import address_of
     from safelight.cli.server.stopping import Interrupted
 
-    url = address_of(site.start())
+    url = address_of(site.start(), settings.server)
     err().print(f"Playground [bold]{url}/[/] · API {url}/docs · data {settings.home}", soft_wrap=True)
     if prompt:
-        picture = FirstPicture(url, site.secret, prompt, out, stop.wake)
+        picture = FirstPicture(url, site.secret, prompt, out, stop.wake, settings.server.tls_cert)
         picture.start()
         if _wait(site, stop) == "signal":
             raise Interrupted
