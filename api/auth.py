@@ -24,6 +24,7 @@ from api.services import Services
 from jobstore.audit import Actor
 from jobstore.job import Job
 from jobstore.keys import ApiKey, Scope
+from safelight.telemetry import get_logger
 
 __all__ = [
     "ADMIN",
@@ -35,6 +36,7 @@ __all__ = [
     "Connection",
     "actor",
     "actor_for",
+    "address_of",
     "bound_to",
     "find_job",
     "is_stranger",
@@ -49,6 +51,8 @@ __all__ = [
     "sees",
     "viewer",
 ]
+
+_log = get_logger(__name__)
 
 Connection = ASGIConnection[Any, Any, Any, Any]
 
@@ -77,7 +81,7 @@ async def needs_key(request: Connection) -> None:
     check_origin(str(request.scope.get("method")), headers, guarded=wanted)
     secret = _secret(headers)
     if wanted and not services.keys.is_own(secret):
-        key = request.scope["state"]["key"] = await _authenticate(secret, services)
+        key = request.scope["state"]["key"] = await _authenticate(request, secret, services)
         scope = _scope_of(headers, handler)
         if scope is not None and not _oversees(key, handler):
             _require(key, scope)
@@ -110,8 +114,10 @@ async def may_stay(connection: Connection, job: Job) -> bool:
         return True
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
     handler = connection.route_handler
-    if key is None or _oversees(key, handler):
-        return key is not None
+    if key is None or not key.counts_from(address_of(connection)):
+        return False
+    if _oversees(key, handler):
+        return True
     scope = _scope_of(connection.headers, handler)
     return (scope is None or key.allows(scope)) and owns(key, job.key_id)
 
@@ -132,7 +138,7 @@ async def _needs_elsewhere(connection: Connection, scope: Scope) -> None:
     local = services.keys.loopback and names_this_machine(connection.headers)
     if local or services.keys.is_own(secret):
         return
-    _require(await _authenticate(secret, services), scope)
+    _require(await _authenticate(connection, secret, services), scope)
 
 
 def _scope_of(headers: Headers, handler: BaseRouteHandler) -> Scope | None:
@@ -220,8 +226,22 @@ def parse_job_id(text: str) -> UUID:
     return job_id
 
 
-async def _authenticate(secret: str, services: Services) -> ApiKey:
+def address_of(connection: Connection) -> str | None:
+    """The client's address, as trusted proxies tell it; None where it isn't known."""
+    return connection.client.host if connection.client else None
+
+
+async def _authenticate(connection: Connection, secret: str, services: Services) -> ApiKey:
+    """The key of a secret. From outside of its networks it doesn't count: the answer is that to a wrong one."""
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
+    if key is not None and not key.counts_from(address_of(connection)):
+        _log.warning(
+            "key used from outside of its networks",
+            action="keys.wrong_network",
+            key_id=str(key.id),
+            address=address_of(connection),
+        )
+        key = None
     if key is None:
         detail = "an API key is needed, or the one sent is not valid; send it as Authorization: Bearer KEY"
         raise ProblemError(401, "invalid_api_key", detail, headers={"WWW-Authenticate": "Bearer"})

@@ -9,12 +9,15 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from jobstore.key_fields import MAX_MODELS, MAX_NAME
+from jobstore.key_networks import MAX_NETWORKS, MAX_TEXT
 from jobstore.keys import MAX_GRACE_S, MAX_WEIGHT, MIN_WEIGHT, OWNER_PATTERN, KeyState, Scope
 from safelight.config.settings import Name
 
 KeyName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=10)]
 Models = Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_MODELS)]
+Network = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
+Networks = Annotated[tuple[Network, ...], Meta(min_length=1, max_length=MAX_NETWORKS)]
 Owner = Annotated[str, Meta(pattern=f"^{OWNER_PATTERN}$")]
 Weight = Annotated[float, Meta(ge=MIN_WEIGHT, le=MAX_WEIGHT)]
 Moment = Annotated[datetime, Meta(tz=True)]
@@ -23,12 +26,14 @@ Moment = Annotated[datetime, Meta(tz=True)]
 class KeyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A key to be made. ``models`` are those it may use, null for all; ``weight`` is its share of a lane.
 
+    ``networks`` are those it may be used from, such as 10.0.0.0/8 or an address alone; null for anywhere.
     ``expires_at`` is RFC 3339 with a time zone, null for never. The scope ``admin`` includes the others.
     """
 
     name: KeyName
     scopes: Scopes = (Scope.SUBMIT, Scope.READ)
     models: Models | None = None
+    networks: Networks | None = None
     team: Owner | None = None
     customer: Owner | None = None
     weight: Weight = 1.0
@@ -41,6 +46,7 @@ class KeyPatch(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: KeyName | UnsetType = UNSET
     scopes: Scopes | UnsetType = UNSET
     models: Models | UnsetType | None = UNSET
+    networks: Networks | UnsetType | None = UNSET
     team: Owner | UnsetType | None = UNSET
     customer: Owner | UnsetType | None = UNSET
     weight: Weight | UnsetType = UNSET
@@ -67,6 +73,7 @@ class KeyView(Struct, frozen=True, kw_only=True):
     state: KeyState
     scopes: tuple[Scope, ...]
     models: tuple[str, ...] | None
+    networks: tuple[str, ...] | None
     team: str | None
     customer: str | None
     weight: float

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from jobstore.key_networks import MAX_NETWORKS, canonical
 from jobstore.keys import MAX_WEIGHT, MIN_WEIGHT, OWNER_PATTERN, Scope, scopes_of
 
 MAX_NAME = 100
@@ -35,6 +36,7 @@ def checked(fields: Mapping[str, Any], find_model: FindModel) -> dict[str, Any]:
         "team": lambda value: _owner("team", value),
         "customer": lambda value: _owner("customer", value),
         "models": lambda value: _models(value, find_model),
+        "networks": _networks,
         "expires_at": _expires_at,
     }
     return {name: checks[name](value) for name, value in fields.items()}
@@ -79,6 +81,17 @@ def _models(value: tuple[str, ...] | None, find_model: FindModel) -> tuple[str, 
         if own is None:
             raise KeyFieldError("models", f"must name models of the settings; {name!a} is none")
     return tuple(sorted({own for own in found.values() if own is not None}))
+
+
+def _networks(value: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not 0 < len(value) <= MAX_NETWORKS:
+        raise KeyFieldError("networks", f"must be 1 to {MAX_NETWORKS}; left out, the key may be used from anywhere")
+    try:
+        return tuple(sorted({canonical(network) for network in value}))
+    except ValueError as error:
+        raise KeyFieldError("networks", f"must be networks: {error}") from None
 
 
 def _expires_at(value: datetime | None) -> datetime | None:

@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import UNSET, Struct, UnsetType
 
 from jobstore.audit import Actor
+from jobstore.key_networks import within
 
 PREFIX = "sl_"
 PEPPERED = "hmac-sha256:"
@@ -50,8 +51,9 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     """A key's public half: the secret itself is never stored, only its hash.
 
     ``scopes`` is all it may do, ``admin`` that the scope of that name is among them. ``models`` are those it may use,
-    by their own names; None for all. ``previous_until`` is how long the secret from before the last rotation counts
-    beside the new one. ``peppered`` says that the server's pepper went into the digest of its secret.
+    by their own names; None for all. ``networks`` are those it may be used from; None for anywhere.
+    ``previous_until`` is how long the secret from before the last rotation counts beside the new one. ``peppered`` says
+    that the server's pepper went into the digest of its secret.
     """
 
     id: UUID
@@ -65,6 +67,7 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     customer: str | None = None
     scopes: tuple[Scope, ...] = (Scope.SUBMIT, Scope.READ)
     models: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
     expires_at: datetime | None = None
     previous_until: datetime | None = None
     peppered: bool = False
@@ -76,6 +79,10 @@ class ApiKey(Struct, frozen=True, kw_only=True):
     def may_use(self, model: str) -> bool:
         """True where the key may use the model of that name (its own, no alias)."""
         return self.models is None or model in self.models
+
+    def counts_from(self, address: str | None) -> bool:
+        """True where the key may be used from an address; None is one that isn't known."""
+        return self.networks is None or within(self.networks, address)
 
 
 class KeyMatch(Struct, frozen=True, kw_only=True):
@@ -89,7 +96,7 @@ class KeyMatch(Struct, frozen=True, kw_only=True):
 class NewKey(Struct, frozen=True, kw_only=True):
     """A key to be made. ``secret_hash`` is what a ``Digester`` makes of its secret, ``hint`` the secret's start.
 
-    ``models`` are those it may use, by their own names; None for all.
+    ``models`` are those it may use, by their own names; None for all. ``networks`` are those it may be used from.
     """
 
     name: str
@@ -100,6 +107,7 @@ class NewKey(Struct, frozen=True, kw_only=True):
     team: str | None = None
     customer: str | None = None
     models: tuple[str, ...] | None = None
+    networks: tuple[str, ...] | None = None
     expires_at: datetime | None = None
 
 
@@ -112,6 +120,7 @@ class KeyChange(Struct, frozen=True, kw_only=True):
     team: str | UnsetType | None = UNSET
     customer: str | UnsetType | None = UNSET
     models: tuple[str, ...] | UnsetType | None = UNSET
+    networks: tuple[str, ...] | UnsetType | None = UNSET
     expires_at: datetime | UnsetType | None = UNSET
 
 

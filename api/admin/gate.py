@@ -8,7 +8,7 @@ from structlog.contextvars import bind_contextvars
 
 from api.admin.forms import posted
 from api.admin.sessions import COOKIE, Session
-from api.auth import Connection
+from api.auth import Connection, address_of
 from api.origins import check_origin
 from api.problems import ProblemError
 from api.query_text import check_query
@@ -62,7 +62,9 @@ async def operator_of(connection: Connection) -> Operator | None:
     if not await services.keys.wanted():
         return Operator()
     found = await services.sessions.find(connection.cookies.get(COOKIE, ""))
-    return None if found is None else Operator(session=found[0], key=found[1])
+    if found is None or not found[1].counts_from(address_of(connection)):
+        return None
+    return Operator(session=found[0], key=found[1])
 
 
 def current(connection: Connection) -> Operator | None:

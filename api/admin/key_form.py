@@ -27,6 +27,7 @@ class KeyForm(Struct, frozen=True, kw_only=True):
     name: str = ""
     scopes: tuple[str, ...] = (Scope.SUBMIT, Scope.READ)
     models: tuple[str, ...] = ()
+    networks: str = ""
     team: str = ""
     customer: str = ""
     weight: str = "1"
@@ -38,6 +39,7 @@ class KeyForm(Struct, frozen=True, kw_only=True):
             "name": self.name,
             "scopes": self.scopes,
             "models": self.models or None,
+            "networks": self.networks.replace(",", " ").split() or None,
             "team": self.team or None,
             "customer": self.customer or None,
             "weight": self.weight,
@@ -52,7 +54,7 @@ class KeyForm(Struct, frozen=True, kw_only=True):
 async def sent_form(request: AnyRequest) -> KeyForm:
     """What was posted."""
     fields = await posted(request)
-    plain = {name: fields.get(name, "") for name in ("name", "team", "customer", "weight", "expires_at")}
+    plain = {name: fields.get(name, "") for name in ("name", "networks", "team", "customer", "weight", "expires_at")}
     return KeyForm(
         **plain, scopes=await values(request, "scopes"), models=tuple(sorted(await values(request, "models")))
     )
@@ -64,6 +66,7 @@ def form_of(key: KeyView) -> KeyForm:
         name=key.name,
         scopes=tuple(key.scopes),
         models=tuple(sorted(key.models or ())),
+        networks=" ".join(key.networks or ()),
         team=key.team or "",
         customer=key.customer or "",
         weight=f"{key.weight:g}",

@@ -13,6 +13,7 @@ from api.admin.forms import posted
 from api.admin.gate import PUBLIC, current
 from api.admin.rendering import AnyRequest, done, page
 from api.admin.sessions import PATH
+from api.auth import address_of
 from api.openapi import ServicesDependency
 from api.problems import ProblemError
 from api.services import Services
@@ -73,10 +74,10 @@ async def _key_of(request: AnyRequest, services: Services, secret: str) -> ApiKe
     address, behind a proxy or a router, and nobody guesses 256 bits.
     """
     key = await services.keys.find(secret) if 0 < len(secret) <= _MAX_SECRET else None
+    if key is not None and not key.counts_from(address_of(request)):
+        key = None
     if key is None or not key.allows(Scope.OBSERVE):
-        services.sign_ins.take(
-            request.client.host if request.client else "", "failed tries to sign in from one address"
-        )
+        services.sign_ins.take(address_of(request) or "", "failed tries to sign in from one address")
     if key is None:
         detail = "this key is not valid: it may be mistyped, revoked or expired"
         raise ProblemError(401, "invalid_api_key", detail)

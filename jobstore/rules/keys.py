@@ -20,9 +20,12 @@ T = TypeVar("T")
 
 COLUMNS = (
     "id", "name", "admin", "hint", "created_at", "revoked_at", "weight", "team", "customer", "scopes", "models",
-    "expires_at", "previous_until",
+    "networks", "expires_at", "previous_until",
 )  # fmt: skip
 """The columns of ``api_key`` that a key is read from, beside ``secret_hash``, whose form alone is told."""
+
+
+_LISTS = ("models", "networks")
 
 
 class KeyRows(Protocol):
@@ -75,14 +78,15 @@ def to_key(row: Row) -> ApiKey:
     fields: dict[str, Any] = {name: row[name] for name in COLUMNS}
     named = [scope for scope in row["scopes"] if scope != Scope.ADMIN]
     fields["scopes"] = scopes_of(named, admin=row["admin"])
-    fields["models"] = None if row["models"] is None else tuple(row["models"])
+    for name in _LISTS:
+        fields[name] = None if row[name] is None else tuple(row[name])
     return ApiKey(**fields, peppered=row["secret_hash"].startswith(PEPPERED))
 
 
 async def create(rows: KeyRows, new: NewKey, by: Actor) -> ApiKey:
     """Make a key."""
     columns = msgspec.structs.asdict(new) | _scope_columns(new.scopes)
-    key = to_key(await rows.add({"id": uuid7(), **columns, "models": _list(new.models)}))
+    key = to_key(await rows.add({"id": uuid7(), **_listed(columns)}))
     told = {name: _plain(getattr(key, name)) for name in KeyChange.__struct_fields__}
     await rows.note(AuditNote(by=by, action="key.created", target=str(key.id), details=told))
     return key
@@ -141,9 +145,7 @@ async def alter(rows: KeyRows, key_id: UUID, change: KeyChange, by: Actor, force
     details = {name: {"from": _plain(getattr(before, name)), "to": _plain(value)} for name, value in columns.items()}
     if "scopes" in columns:
         columns |= _scope_columns(columns["scopes"])
-    if "models" in columns:
-        columns["models"] = _list(columns["models"])
-    key = to_key(await rows.change(key_id, columns))
+    key = to_key(await rows.change(key_id, _listed(columns)))
     await rows.note(AuditNote(by=by, action="key.changed", target=str(key_id), details=details))
     return key
 
@@ -180,8 +182,9 @@ def _scope_columns(scopes: tuple[Scope, ...]) -> dict[str, Any]:
     return {"scopes": [scope.value for scope in own], "admin": Scope.ADMIN in own}
 
 
-def _list(models: tuple[str, ...] | None) -> list[str] | None:
-    return None if models is None else list(models)
+def _listed(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """With lists in place of tuples, as the drivers take them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in columns.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -46,6 +46,7 @@ _JSON = frozenset(
         "fallbacks",
         "scopes",
         "models",
+        "networks",
         "details",
         "webhook",
         "events",

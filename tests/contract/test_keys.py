@@ -46,10 +46,12 @@ async def actions(store: JobStore, target: UUID) -> list[str]:
 async def test_a_key_is_kept_whole_and_found_by_its_digest(stores: Stores) -> None:
     """By any process, under any of several digests, with every field as it was given."""
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
-    given = new_key(weight=2.5, team="red", customer="acme", models=("a/b", "c"), expires_at=until)
+    where = ("10.0.0.0/8", "2001:db8::/32")
+    given = new_key(weight=2.5, team="red", customer="acme", models=("a/b", "c"), networks=where, expires_at=until)
     key = await stores[0].create_key(given, TESTER)
     assert (key.name, key.hint, key.weight, key.team, key.customer) == ("ann", "sl_", 2.5, "red", "acme")
     assert (key.scopes, key.admin, key.models) == ((Scope.SUBMIT, Scope.READ), False, ("a/b", "c"))
+    assert key.networks == where
     assert (key.expires_at, key.revoked_at, key.previous_until, key.peppered) == (until, None, None, False)
     match = await stores[1].find_key("stranger", "ann")
     assert match is not None

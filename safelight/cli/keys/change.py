@@ -28,6 +28,10 @@ def change(
     model: Annotated[
         list[str] | None, typer.Option("--model", "-m", help="All models that it may use; may be repeated.")
     ] = None,
+    networks: Annotated[
+        list[str] | None, typer.Option("--from", help="All networks that it may be used from; may be repeated.")
+    ] = None,
+    anywhere: Annotated[bool, typer.Option("--from-anywhere", help="It may be used from anywhere.")] = False,
     all_models: Annotated[bool, typer.Option("--all-models", help="It may use all models.")] = False,
     expires: Annotated[
         str | None, typer.Option("--expires", help="As in create, or never.", show_default=False)
@@ -46,11 +50,14 @@ def change(
         key_id = key_id_of(key)
         if model and all_models:
             raise RefusedError("--model and --all-models exclude each other")
+        if networks and anywhere:
+            raise RefusedError("--from and --from-anywhere exclude each other")
         fields: dict[str, Any] = {
             "name": name,
             "weight": weight,
             "scopes": tuple(scope) if scope else None,
             "models": tuple(model) if model else None,
+            "networks": tuple(networks) if networks else None,
         }
         fields = {field: value for field, value in fields.items() if value is not None}
         fields |= {
@@ -58,6 +65,8 @@ def change(
         }
         if all_models:
             fields["models"] = None
+        if anywhere:
+            fields["networks"] = None
         if expires is not None:
             fields["expires_at"] = None if expires == "never" else moment_of("--expires", expires)
         if not fields:

@@ -15,6 +15,7 @@ from safelight.cli.keys.options import (
     CustomerOption,
     ExpiresOption,
     ModelOption,
+    NetworkOption,
     ScopeOption,
     TeamOption,
     checked_fields,
@@ -31,6 +32,7 @@ def create(
     team: TeamOption = None,
     customer: CustomerOption = None,
     model: ModelOption = None,
+    networks: NetworkOption = None,
     expires: ExpiresOption = None,
     weight: Annotated[float, typer.Option(help=WEIGHT_HELP, **WEIGHT_BOUNDS)] = 1.0,
     as_json: JsonOption = False,
@@ -44,6 +46,8 @@ def create(
             fields["scopes"] = (*(scope or ()), *((Scope.ADMIN,) if admin else ()))
         if model:
             fields["models"] = tuple(model)
+        if networks:
+            fields["networks"] = tuple(networks)
         if expires is not None:
             fields["expires_at"] = moment_of("--expires", expires)
         made = make_key(settings, fields)

@@ -55,6 +55,7 @@ def key_table(key: ApiKey) -> Table:
         "secret": key.hint,
         "scopes": ", ".join(key.scopes),
         "models": "all" if key.models is None else ", ".join(key.models),
+        "used from": "anywhere" if key.networks is None else ", ".join(key.networks),
         "team": key.team or "",
         "customer": key.customer or "",
         "weight": f"{key.weight:g}",

@@ -27,6 +27,12 @@ ModelOption = Annotated[
     list[str] | None,
     typer.Option("--model", "-m", help="A model it may use; may be repeated.", show_default="all"),
 ]
+NetworkOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from", help="A network that it may be used from, like 10.0.0.0/8; may be repeated.", show_default="anywhere"
+    ),
+]
 TeamOption = Annotated[str | None, typer.Option(help="The team that its jobs count for.", show_default=False)]
 CustomerOption = Annotated[str | None, typer.Option(help="The customer that its jobs count for.", show_default=False)]
 ExpiresOption = Annotated[
@@ -38,7 +44,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Even if no admin key
 WEIGHT_HELP = "Its share of a lane beside keys of weight 1."
 WEIGHT_BOUNDS = {"min": MIN_WEIGHT, "max": MAX_WEIGHT}
 
-_OPTIONS = {"name": "NAME", "scopes": "--scope", "models": "--model", "expires_at": "--expires"}
+_OPTIONS = {"name": "NAME", "scopes": "--scope", "models": "--model", "networks": "--from", "expires_at": "--expires"}
 
 
 def checked_fields(fields: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

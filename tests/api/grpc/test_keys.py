@@ -15,7 +15,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from api.grpc.describing import SERVICE
 from api.grpc.requests import passed_on, peer_of
 from jobstore.audit import Actor
-from jobstore.keys import Scope
+from jobstore.keys import KeyChange, Scope
 from jobstore.outputs import Outputs
 from jobstore.postgres.store import PostgresStore
 from tests.api.grpc.client import Caller
@@ -76,6 +76,21 @@ def test_keys_count_as_over_rest(callers: dict[str, Caller], secrets: dict[str, 
         assert callers["none"].ask("ListModels", {header: secrets["ann"]}).code is grpc.StatusCode.OK
     page = callers["ann"].ask("Submit", {"origin": "https://elsewhere.example"}, prompt="x")
     assert (page.code, page.metadata["problem-type"]) == (DENIED, "urn:safelight:problem:cross_origin")
+
+
+def test_keys_count_from_their_networks_alone(site: Site, callers: dict[str, Caller]) -> None:
+    """By the peer's address, and by what a trusted proxy tells; else as a wrong one."""
+    (ann,) = (key for key in site.call(site.services.store.list_keys()) if key.name == "ann")
+    change = KeyChange(networks=("203.0.113.0/24",))
+    site.call(site.services.store.change_key(ann.id, change, WHO))
+    site.services.keys.forget()
+    assert callers["ann"].ask("ListModels", {"x-forwarded-for": "203.0.113.7"}).code is grpc.StatusCode.OK
+    outside, wrong = callers["ann"].ask("ListModels"), callers["wrong"].ask("ListModels")
+    assert outside.code is wrong.code is UNKNOWN
+    assert outside.detail == wrong.detail
+    site.call(site.services.store.change_key(ann.id, KeyChange(networks=("127.0.0.1/32",)), WHO))
+    site.services.keys.forget()
+    assert callers["ann"].ask("ListModels").code is grpc.StatusCode.OK
 
 
 def test_strangers_are_turned_away_on_every_call(callers: dict[str, Caller]) -> None:
