@@ -107,7 +107,7 @@ class Ledger:
 
 
 @given(steps=STEPS, zone=st.sampled_from(ZONES), start=STARTS)
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_reports_are_the_ledgers_sums_at_every_moment(
     database: str, steps: list[tuple[str, list[Attempt]]], zone: str, start: datetime
 ) -> None:
@@ -137,7 +137,7 @@ def test_reports_are_the_ledgers_sums_at_every_moment(
 
 
 @given(before=SOME, after=SOME, zone=st.sampled_from(ZONES), start=STARTS)
-@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_views_tell_the_same_of_sums_and_rows(
     views: psycopg.Connection,
     database: str,
