@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from xdist.remote import Producer
 
 from jobstore.outputs import Outputs, open_outputs
 from jobstore.postgres.store import PostgresStore
-from tests.services.postgres import fresh_database, postgres_server
+from tests.services.postgres import dropping_behind, fresh_database, postgres_server
 from tests.services.rabbitmq import rabbitmq_server
 from tests.services.sharing import InGroups, share_servers, sort_tests
 
@@ -73,10 +73,17 @@ def migrated(postgres_url: str) -> Iterator[str]:
         yield str(conninfo_to_dict(url)["dbname"])
 
 
+@pytest.fixture(scope="session")
+def drop_behind(postgres_url: str) -> Iterator[Callable[[str], object]]:
+    """Drops databases while other tests run: most tests would wait for that longer than they take."""
+    with dropping_behind(postgres_url) as drop:
+        yield drop
+
+
 @pytest.fixture
-def database(postgres_url: str, migrated: str) -> Iterator[str]:
+def database(postgres_url: str, migrated: str, drop_behind: Callable[[str], object]) -> Iterator[str]:
     """The URL of a fresh database with the whole schema."""
-    with fresh_database(postgres_url, migrated) as url:
+    with fresh_database(postgres_url, migrated, drop_behind) as url:
         yield url
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,8 +48,13 @@ def with_database(url: str, name: str) -> str:
 
 
 @contextmanager
-def fresh_database(server: str, template: str | None = None) -> Iterator[str]:
-    """The URL of a database made for the moment, as a copy of ``template`` where one is named."""
+def fresh_database(
+    server: str, template: str | None = None, drop: Callable[[str], object] | None = None
+) -> Iterator[str]:
+    """The URL of a database made for the moment, as a copy of ``template`` where one is named.
+
+    ``drop`` is told its name afterwards; without one it is dropped before this returns.
+    """
     name = f"safelight_test_{uuid.uuid4().hex[:16]}"
     create = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
     if template is not None:
@@ -58,5 +64,23 @@ def fresh_database(server: str, template: str | None = None) -> Iterator[str]:
     try:
         yield with_database(server, name)
     finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+        if drop is None:
+            drop_database(server, name)
+        else:
+            drop(name)
+
+
+def drop_database(server: str, name: str) -> None:
+    """Drop it, whoever is in there. It waits for a checkpoint of the whole server: a second where much is written."""
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def dropping_behind(server: str) -> Iterator[Callable[[str], object]]:
+    """What drops databases while tests go on. At the end all are gone, or the first error is raised."""
+    drops: list[Future[None]] = []
+    with ThreadPoolExecutor(1, "drops") as pool:
+        yield lambda name: drops.append(pool.submit(drop_database, server, name))
+    for drop in drops:
+        drop.result()
