@@ -60,6 +60,15 @@ def test_up_trusts_its_own_certificate_alone(url: str, certificate: Certificate,
     assert trust_in("") is True
 
 
+def test_commands_trust_what_the_environment_names(
+    url: str, certificate: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the documentation says."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.cert))
+    with Client(url.replace("127.0.0.1", "localhost")) as client:
+        assert client.http.get("/").text.startswith("https ")
+
+
 def test_a_certificate_that_cannot_be_used_is_told(certificate: Certificate, tmp_path: Path) -> None:
     """Before anything starts, by the setting and the file."""
     other = self_signed(tmp_path, "other")

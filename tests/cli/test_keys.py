@@ -35,21 +35,8 @@ async def test_a_key_lives_its_life_on_the_command_line(
         assert done.returncode == code, done.stdout + done.stderr
         return json.loads(done.stdout) if code == 0 else done.stderr
 
-    fields = (
-        "--scope",
-        "submit",
-        "--model",
-        "scenes",
-        "--team",
-        "red",
-        "--customer",
-        "acme",
-        "--expires",
-        "30d",
-        "--from",
-        "10.0.0.0/8",
-    )
-    made = told("keys", "create", "shop", *fields)
+    given = "--scope submit --model scenes --team red --customer acme --expires 30d --from 10.0.0.0/8"
+    made = told("keys", "create", "shop", *given.split())
     assert (made["scopes"], made["models"], made["team"], made["customer"]) == (["submit"], ["scenes"], "red", "acme")
     assert made["networks"] == ["10.0.0.0/8"]
     left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
@@ -60,19 +47,8 @@ async def test_a_key_lives_its_life_on_the_command_line(
     assert (match.key.peppered, str(match.key.id)) == (True, made["id"])
     assert told("keys", "show", made["id"]) == made
 
-    changed = told(
-        "keys",
-        "change",
-        made["id"],
-        "--scope",
-        "admin",
-        "--all-models",
-        "--team",
-        "",
-        "--expires",
-        "never",
-        "--from-anywhere",
-    )
+    wanted = ("--scope", "admin", "--all-models", "--from-anywhere", "--team", "", "--expires", "never")
+    changed = told("keys", "change", made["id"], *wanted)
     assert (changed["admin"], changed["models"], changed["team"], changed["expires_at"]) == (True, None, None, None)
     assert changed["networks"] is None
     assert changed["customer"] == "acme"

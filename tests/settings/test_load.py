@@ -35,6 +35,14 @@ def test_the_file_that_ships_is_valid() -> None:
     assert model.prices.per_picture(128, 128, 8) == Decimal("0.0001")
 
 
+def test_a_certificate_lies_beside_its_settings(tmp_path: Path) -> None:
+    """Both files, which need not be there yet; one alone is refused."""
+    server = load(tmp_path, 'model = "a/b"\n[server]\ntls_cert = "tls/a.pem"\ntls_key = "/k.pem"').server
+    assert (server.tls_cert, server.tls_key) == (str(tmp_path / "tls/a.pem"), "/k.pem")
+    with pytest.raises(ConfigError, match="tls_cert and tls_key go together"):
+        load(tmp_path, 'model = "a/b"\n[server]\ntls_key = "k.pem"')
+
+
 def test_the_environment_overrides_the_file(tmp_path: Path) -> None:
     """URLs and the data folder; an empty variable counts as none."""
     settings = load(
