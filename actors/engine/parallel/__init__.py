@@ -21,5 +21,6 @@ What is spread how is a *kind* (``kinds.py``), in two halves:
 Faults. A rank that dies, is stopped or cut off shows itself by its closed pipe, by the beats that it fails to write to
 shared memory, by an exchange that runs into the process group's timeout, or by the step's own bound. The group is then
 killed as a whole, and a new one made in a folder of its own: no port is agreed on beforehand, and shared memory has no
-name, so that nothing of a dead group is in the way. Ranks die with the process, or thread, that made them.
+name, so that nothing of a dead group is in the way. Ranks die with the process that
+made them (``births.py``, ``rank.py``).
 """

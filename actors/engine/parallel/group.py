@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 from actors.engine.parallel.arena import Arena, shared_file
 from actors.engine.parallel.beats import Beats
+from actors.engine.parallel.births import Child, bear
 from actors.engine.parallel.orders import Assignment, Done, Failed, Order, Ready, Reply, Seat
 from actors.engine.parallel.seats import cores_of
 
@@ -39,13 +37,13 @@ class GroupLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    process: subprocess.Popen[bytes]
+    process: Child
     connection: Connection
     outputs: Arena
 
 
 class Group:
-    """The ranks of one model. Belongs to the thread that starts it, and ends with that thread at the latest."""
+    """The ranks of one model. Used by one thread at a time; ends with this process at the latest."""
 
     def __init__(
         self,
@@ -80,7 +78,7 @@ class Group:
     @property
     def alive(self) -> bool:
         """True while no rank is known to be lost."""
-        return bool(self._ranks) and all(rank.process.poll() is None for rank in self._ranks)
+        return bool(self._ranks) and all(not rank.process.ended() for rank in self._ranks)
 
     def start(self) -> None:
         """Start the processes and wait until all have loaded; ``weights`` then holds the bytes of each.
@@ -93,7 +91,7 @@ class Group:
         self._began = time.monotonic()
         try:
             for seat in self._seats:
-                self._ranks.append(self._spawn(seat))
+                self._ranks.append(self._born(seat))
             ready = self._collect(_LOAD_S)
         except BaseException:
             self.stop()
@@ -119,8 +117,7 @@ class Group:
     def stop(self) -> None:
         """End all processes at once, whatever they do, and take away what they shared."""
         for rank in self._ranks:
-            with contextlib.suppress(ProcessLookupError):
-                rank.process.kill()
+            rank.process.kill()
         for rank in self._ranks:
             rank.connection.close()
             rank.outputs.close()
@@ -130,26 +127,24 @@ class Group:
         self._beats.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _spawn(self, seat: Seat) -> _Rank:
+    def _born(self, seat: Seat) -> _Rank:
         ours, theirs = socket.socketpair()
         outputs = shared_file()
         assignment = Assignment(
             seat=seat,
             program=self._program,
             folder=self.folder,
-            parent=os.getpid(),
             timeout_s=self._parallel.timeout_s,
             cores=cores_of(seat.device, seat.size),
-            beats_fd=self._beats.fd,
-            inputs_fd=self._inputs.fd,
-            outputs_fd=outputs,
         )
         with theirs:
-            process = subprocess.Popen(  # noqa: S603 (our own interpreter and module)
-                [sys.executable, "-m", "actors.engine.parallel.rank", str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno(), self._beats.fd, self._inputs.fd, outputs],
-            )
+            fds = [theirs.fileno(), self._beats.fd, self._inputs.fd, outputs]
+            try:
+                process = bear(fds, quick=seat.device.kind == "cpu")
+            except OSError as error:
+                ours.close()
+                os.close(outputs)
+                raise GroupLostError(f"rank {seat.rank} can't be started: {error}") from error
         connection = Connection(ours.detach())
         connection.send(assignment)
         return _Rank(process, connection, Arena(outputs))

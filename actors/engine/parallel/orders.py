@@ -28,20 +28,15 @@ class Seat:
 class Assignment:
     """The first thing that a rank hears.
 
-    ``program`` is the class that does its work, as ``module:Class``; ``folder`` is where its group meets; ``parent``
-    the process that it is not to outlive. ``cores`` bounds its threads on a CPU; None leaves them alone. ``timeout_s``
-    bounds each exchange with other ranks.
+    ``program`` is the class that does its work, as ``module:Class``; ``folder`` is where its group meets. ``cores``
+    bounds its threads on a CPU; None leaves them alone. ``timeout_s`` bounds each exchange with other ranks.
     """
 
     seat: Seat
     program: str
     folder: str
-    parent: int
     timeout_s: float
     cores: int | None
-    beats_fd: int
-    inputs_fd: int
-    outputs_fd: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
-"""A rank's process: ``python -m actors.engine.parallel.rank FD``. It loads, then does orders until it is told to end.
+"""A rank's process: ``python -m actors.engine.parallel.rank PIPE BEATS INPUTS OUTPUTS``, all descriptors.
 
+It loads, then does orders until its pipe closes, or its parent is gone.
 It ignores the signals that stop a worker, which may come to all processes of a terminal or service at once: the worker
-finishes its jobs first, and needs its ranks for that. It ends when its pipe closes, or its parent is gone.
+finishes its jobs first, and needs its ranks for that.
 """
 
 from __future__ import annotations
@@ -32,28 +33,38 @@ _WORDS = 500  # the longest message of an error that is passed on
 
 def main() -> None:
     """Serve the process that started this one."""
-    connection = Connection(int(sys.argv[1]))
-    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error"}  # their warnings quote prompts
-    warnings.simplefilter("ignore", FutureWarning)
+    quieten()
+    serve(*(int(fd) for fd in sys.argv[1:]))
+
+
+def serve(pipe: int, beats: int, inputs: int, outputs: int) -> None:
+    """Be the rank that the other end of a pipe says, for good. The other descriptors are of shared memory."""
+    connection = Connection(pipe)
     assignment: Assignment = connection.recv()
-    _live_with(assignment)
+    outlive_nobody()
+    Beats(beats, assignment.seat.size).keep(assignment.seat.rank, os.getppid())
     try:
         program = _load(assignment)
     except Exception as error:
         connection.send(_failure(error))
     else:
         with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-            _serve(connection, assignment, *program)
+            _work(connection, assignment, inputs, outputs, *program)
     os._exit(0)  # the libraries' own ways out wait for ranks that may be gone
 
 
-def _live_with(assignment: Assignment) -> None:
+def quieten() -> None:
+    """The libraries' warnings quote prompts, and would come once a rank."""
+    os.environ |= {"TRANSFORMERS_VERBOSITY": "error", "DIFFUSERS_VERBOSITY": "error"}
+    warnings.simplefilter("ignore", FutureWarning)
+
+
+def outlive_nobody() -> None:
     """Die with the parent, and with nothing else. Linux tells even a process that is stopped."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    Beats(assignment.beats_fd, assignment.seat.size).keep(assignment.seat.rank, assignment.parent)
 
 
 def _load(assignment: Assignment) -> tuple[Program, int]:
@@ -81,12 +92,14 @@ def _load(assignment: Assignment) -> tuple[Program, int]:
     return program, weights
 
 
-def _serve(connection: Connection, assignment: Assignment, program: Program, weights: int) -> None:
+def _work(
+    connection: Connection, assignment: Assignment, inputs_fd: int, outputs_fd: int, program: Program, weights: int
+) -> None:
     import torch
 
     from actors.engine.parallel.arena import Arena
 
-    inputs, outputs = Arena(assignment.inputs_fd), Arena(assignment.outputs_fd)
+    inputs, outputs = Arena(inputs_fd), Arena(outputs_fd)
     connection.send(Ready(weights))
     while True:
         data = connection.recv_bytes()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import structlog
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _TRIES = 3  # of one step: what ends a group each time is the step's own doing, or the machine's
-
-# Ranks die with the thread that started them. This one ends with the process; the engine's may be another's for a while
-# (a whole pipeline has a thread of its own).
-_starter = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ranks")
 
 
 class Ranks:
@@ -104,7 +99,7 @@ class Ranks:
         self.close()
         began, group = time.monotonic(), self._make()
         try:
-            _starter.submit(group.start).result()
+            group.start()
         except EngineError as error:
             if again:
                 raise DeviceLostError(f"the ranks of model {self._name!r} can't be replaced: {error}") from error

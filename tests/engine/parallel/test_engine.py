@@ -15,6 +15,7 @@ from actors.engine.errors import CanceledError, ModelUnavailableError
 from actors.engine.request import RenderResult
 from safelight.config import ParallelSettings
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
+from tests.engine.parallel.alike import check_alike
 
 REQUEST = ask(seeds=(1, 2), steps=4)
 
@@ -22,7 +23,9 @@ REQUEST = ask(seeds=(1, 2), steps=4)
 def ranks() -> list[int]:
     """The rank processes that there are, the first rank first."""
     mine = psutil.Process().children()
-    return sorted(child.pid for child in mine if "actors.engine.parallel.rank" in " ".join(child.cmdline()))
+    return sorted(
+        rank.pid for nursery in mine if "parallel.nursery" in " ".join(nursery.cmdline()) for rank in nursery.children()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +43,6 @@ def spread() -> Iterator[Engine]:
 def expected(engine: Engine) -> RenderResult:
     """The request's pictures on one device."""
     return engine.submit(REQUEST).result(TIMEOUT_S)
-
-
-def check_alike(result: RenderResult, expected: RenderResult) -> None:
-    """Pictures that differ by rounding at most: by one of 255 levels."""
-    from PIL import ImageChops
-
-    for one, other in zip(result.images, expected.images, strict=True):
-        bands = ImageChops.difference(one, other).getextrema()
-        assert max(high for _, high in bands) <= 1  # type: ignore[misc]
 
 
 def test_pictures_are_those_of_one_device(spread: Engine, expected: RenderResult) -> None:
@@ -73,14 +67,17 @@ def test_a_render_that_is_stopped_goes_on_elsewhere(spread: Engine, engine: Engi
     check_alike(result, expected)
 
 
-def test_a_rank_that_is_killed_in_mid_render_costs_no_picture(spread: Engine, expected: RenderResult) -> None:
-    """The group is replaced, and the step taken again: nobody has lost one."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_rank_that_goes_in_mid_render_costs_no_picture(
+    spread: Engine, expected: RenderResult, number: signal.Signals
+) -> None:
+    """Killed or stopped: the group is replaced, and the step taken again: nobody has lost one."""
     spread.submit(ask(steps=1)).result(TIMEOUT_S)
     before = ranks()
 
     def strike(seen: StepProgress) -> None:
         if seen.step == 3 and ranks() == before:
-            os.kill(before[1], signal.SIGKILL)
+            os.kill(before[1], number)
 
     result = spread.submit(REQUEST, Watch(on_progress=strike)).result(TIMEOUT_S)
     check_alike(result, expected)

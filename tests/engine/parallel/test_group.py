@@ -14,6 +14,7 @@ import torch
 from actors.engine.devices import Device
 from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 from actors.engine.families.base import Inputs
+from actors.engine.parallel import births
 from actors.engine.parallel.group import Group, GroupLostError
 from actors.engine.parallel.orders import Order
 from safelight.config import EngineSettings, ParallelSettings
@@ -122,8 +123,37 @@ def test_a_hung_exchange_and_a_stopped_rank_are_bounded() -> None:
 
 def test_a_model_that_a_rank_can_t_load_is_the_model_s_fault() -> None:
     """And no process is left."""
-    before = {child.pid for child in psutil.Process().children()}
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
     group = make("/any/broken")
     with pytest.raises(ModelUnavailableError, match="made up: it is broken"):
         group.start()
-    assert {child.pid for child in psutil.Process().children()} <= before
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def test_ranks_start_without_a_nursery_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on CUDA, and on systems that don't fork."""
+    monkeypatch.setattr(births, "FORKS", False)
+    group = make()
+    group.start()
+    pids = group.pids
+    assert {child.pid for child in psutil.Process().children()} >= set(pids)
+    assert group.run(orders(), CPU)[0][0].tolist() == (X + 1).tolist()
+    group.stop()
+    assert gone(pids)
+
+
+def test_a_nursery_that_is_gone_is_replaced() -> None:
+    """Its ranks go with it, and the next group has a new one."""
+    group = make()
+    group.start()
+    pids = group.pids
+    nursery = psutil.Process(pids[0]).parent()
+    assert nursery is not None
+    nursery.kill()
+    with pytest.raises(GroupLostError):
+        group.run(orders(sleeps=0), CPU)
+    group.start()
+    assert group.run(orders(), CPU)[0][0].tolist() == (X + 1).tolist()
+    pids += group.pids
+    group.stop()
+    assert gone(pids)
