@@ -26,7 +26,7 @@ def embedded() -> Iterator[Embedded]:
     """``safelight up`` in a folder of its own; at the end it gets Ctrl-C and must leave nothing behind."""
     with tempfile.TemporaryDirectory(prefix="safelight-") as name:
         folder = Path(name)
-        environment = write_settings(folder)
+        environment = write_settings(folder, device="simulated")
         port = free_port()
         process = Process(folder, "up", ["up", "--port", str(port)], environment)
         try:

@@ -32,10 +32,13 @@ class Embedded:
     environment: dict[str, str]
 
 
-def write_settings(folder: Path, extra: str = "") -> dict[str, str]:
-    """Settings in ``folder`` with the small model; the environment that points to them."""
+def write_settings(folder: Path, extra: str = "", device: str = "auto") -> dict[str, str]:
+    """Settings in ``folder`` with the small model; the environment that points to them.
+
+    Loading torch takes most of a start: whoever looks at no picture takes ``simulated`` as the ``device``.
+    """
     file = folder / "safelight.toml"
-    file.write_text("[worker]\nslots = 1\n[jobs]\nmax_steps = 1000\n" + extra + MODEL)
+    file.write_text(f'[worker]\nslots = 1\ndevice = "{device}"\n[jobs]\nmax_steps = 1000\n' + extra + MODEL)
     return {"SAFELIGHT_CONFIG": str(file), "SAFELIGHT_HOME": str(folder / "home")}
 
 

@@ -48,8 +48,9 @@ def test_a_first_picture_that_fails_is_told(embedded: Embedded, place: Path) -> 
     assert not (place / "first.png").exists()
 
 
-def test_the_first_picture_needs_no_key_of_the_store(settings: dict[str, str], place: Path) -> None:
+def test_the_first_picture_needs_no_key_of_the_store(place: Path) -> None:
     """Once there are keys everybody else needs one, `up` itself does not, and its secret is not told."""
+    settings = write_settings(place, device="simulated")
     assert run_safelight("keys", "create", "ops", "--admin", environment=settings).returncode == 0
     process = Process(place, "up", ["up", "--port", "0", "--prompt", "a red circle"], settings)
     try:
@@ -64,7 +65,7 @@ def test_the_first_picture_needs_no_key_of_the_store(settings: dict[str, str], p
 
 def test_a_server_outlives_a_first_picture_that_fails(place: Path) -> None:
     """The error is printed and the server goes on; with --once it is exit code 1."""
-    settings = write_settings(place, "max_prompt_chars = 5\n")
+    settings = write_settings(place, "max_prompt_chars = 5\n", "simulated")
     process = Process(place, "up", ["up", "--port", "0", "--prompt", "a red circle"], settings)
     try:
         wait_for("the end of the start", lambda: process.alive() and "Ctrl-C stops" in process.tail(), 120)

@@ -26,7 +26,7 @@ SETTINGS = "[webhooks]\nallow_http = true\nallow_private = true\nlook_s = 0.2\n"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """``safelight up`` that may call loopback, on a SQLite file: nothing else is to be started."""
     folder = Path(tmp_path_factory.mktemp("webhooks"))
-    environment = write_settings(folder, SETTINGS) | {"SAFELIGHT_STORE": f"sqlite:///{folder}/store.db"}
+    environment = write_settings(folder, SETTINGS, "simulated") | {"SAFELIGHT_STORE": f"sqlite:///{folder}/store.db"}
     port = free_port()
     process = Process(folder, "up", ["up", "--port", str(port)], environment)
     try:
