@@ -10,7 +10,7 @@ from dashboards.grafana.parts import BYTES, COUNT, PER_SECOND, RATIO, SECONDS, b
 _ROUTE = 'route=~"$route"'
 _RATE = "[$__rate_interval]"
 # Streams last as long as their jobs do.
-_NO_STREAMS = f'{_ROUTE}, route!~".*/events"'
+_NO_STREAMS = f'{_ROUTE}, route!~".*/(events|Watch)"'
 
 
 def api() -> str:

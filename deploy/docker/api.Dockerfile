@@ -11,7 +11,7 @@ COPY jobstore jobstore
 COPY api api
 COPY actors actors
 COPY dashboards dashboards
-RUN --mount=type=cache,target=/root/.cache/pip /opt/safelight/bin/pip install --constraint constraints.txt '.[otel]'
+RUN --mount=type=cache,target=/root/.cache/pip /opt/safelight/bin/pip install --constraint constraints.txt '.[grpc,otel]'
 
 FROM python:3.11.15-slim-bookworm
 LABEL org.opencontainers.image.title="Safelight API" \

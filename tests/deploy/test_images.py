@@ -60,7 +60,7 @@ def test_an_image_runs_as_a_numbered_user(name: str) -> None:
 
 def test_the_api_has_no_torch() -> None:
     """It is installed without the extras that bring it."""
-    assert "'.[otel]'" in BY_NAME["api.Dockerfile"]
+    assert "'.[grpc,otel]'" in BY_NAME["api.Dockerfile"]
     assert "worker" not in re.findall(r"pip install.*", BY_NAME["api.Dockerfile"])[0]
 
 
