@@ -26,7 +26,8 @@ class Site:
         self.collector = kept
         settings = folder / "safelight.toml"
         settings.write_text(
-            "[worker]\nslots = 1\nlease_s = 3.0\nbeat_s = 0.5\nsweep_s = 0.5\n[jobs]\nmax_steps = 1000\n"
+            '[worker]\nslots = 1\ndevice = "simulated:step_s=0.02"\nlease_s = 3.0\nbeat_s = 0.5\nsweep_s = 0.5\n'
+            "[jobs]\nmax_steps = 1000\n"
             f'[models.scenes]\nmodel = "{REPOSITORY}/models/scenes-flux"\nfamily = "flux"\ndtype = "float32"\n'
             'steps = 8\nguidance = 0.0\nsizes = ["128x128"]\nmax_sequence_length = 24\nprice = "0.01"\n'
         )

@@ -28,6 +28,7 @@ THERE = f"""
 [server]
 sync_wait_s = 0.5
 [worker]
+device = "simulated:step_s=0.02"
 lease_s = 3.0
 sweep_s = 0.2
 [jobs]
@@ -36,8 +37,6 @@ max_steps = 1000
 price = "0.01"
 {SCENES}
 """
-# After a kill: what goes on is the job, and placeholders are there sooner.
-THERE_AGAIN = THERE.replace("[worker]", '[worker]\ndevice = "simulated"')
 # No worker here serves the lane "gpu"; the second model can't be loaded.
 HERE = """
 [worker]
@@ -99,7 +98,7 @@ class Pair:
     def kill_there(self) -> None:
         """kill -9 the one that is asked, and start it again."""
         self._there.kill()
-        self._there = begin(self._folder / "there", THERE_AGAIN, self._port)
+        self._there = begin(self._folder / "there", THERE, self._port)
         self.there = Server(self._there, self._port)
 
     def stop(self) -> list[int]:
