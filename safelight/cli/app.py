@@ -24,6 +24,7 @@ from safelight.cli.server.api import api
 from safelight.cli.server.migrate import migrate
 from safelight.cli.server.up import up
 from safelight.cli.server.worker import worker
+from safelight.cli.verify.command import verify
 from safelight.cli.version import print_version
 
 app = typer.Typer(
@@ -61,3 +62,4 @@ app.add_typer(outputs, name="outputs")
 app.command()(migrate)
 app.add_typer(reports, name="reports")
 app.command()(doctor)
+app.command()(verify)

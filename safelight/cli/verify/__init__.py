@@ -1,0 +1,1 @@
+"""``safelight verify``: the pictures of a model on several devices beside those of one."""
