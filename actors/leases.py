@@ -125,6 +125,7 @@ class Leases:
         self._reporter = reporter
         self._on_drain = on_drain
         self._drain_asked = False
+        self._outgrown = False
         self.drained = False
         self._held: dict[int, HeldJob] = {}
         self._orphans: dict[int, float] = {}
@@ -201,6 +202,7 @@ class Leases:
         except Exception as error:  # the driver's errors differ by store, and all mean the same here
             _log.warning("beat failed", action="leases.beat_failed", error=type(error).__name__)
             self._lose_all_if_overdue()
+            self.drained = self._outgrown and not self._held  # no beat may ever succeed again on such a schema
             return
         self._last_beat = max(self._last_beat, asked_at)
         WORKER_BEAT.labels(self._worker.device).set_to_current_time()
@@ -209,6 +211,13 @@ class Leases:
         self._hear_drain(answer)
         await self._hand_back_orphans(answer.held)
 
+    def outgrow(self, outgrown: bool) -> None:
+        """Drain, as the schema has no room for this program any more; or go on, where it has again."""
+        self._outgrown = outgrown
+        if outgrown and not self._drain_asked:
+            self._drain_asked = True
+            self._on_drain(True)
+
     async def _report(self) -> WorkerReport | None:
         """What the worker tells of itself; the driver of a device is asked beside the event loop."""
         reporter, held = self._reporter, len(self._held)
@@ -216,12 +225,13 @@ class Leases:
 
     def _hear_drain(self, answer: Beat) -> None:
         """Hold off claims where that is asked, and note when nothing is held any more: then no claim is under way."""
-        if answer.drain is not self._drain_asked:
-            self._drain_asked = answer.drain
-            action = "leases.drain_asked" if answer.drain else "leases.drain_over"
-            _log.info("claims end" if answer.drain else "claims go on", action=action)
-            self._on_drain(answer.drain)
-        drained = answer.drain and not answer.held and not self._held
+        drain = answer.drain or self._outgrown
+        if drain is not self._drain_asked:
+            self._drain_asked = drain
+            action = "leases.drain_asked" if drain else "leases.drain_over"
+            _log.info("claims end" if drain else "claims go on", action=action)
+            self._on_drain(drain)
+        drained = drain and not answer.held and not self._held
         if drained and not self.drained:
             _log.info("the worker is drained", action="leases.drained")
         self.drained = drained

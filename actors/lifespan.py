@@ -16,6 +16,7 @@ from actors.parts import Parts
 from actors.patrol import Patrol
 from actors.render import RenderActor
 from actors.reporting import Reporter
+from actors.schema import SchemaWatch
 from actors.webhooks.courier import Courier
 from jobstore.janitor import Janitor
 from jobstore.sweeper import Sweeper
@@ -46,6 +47,7 @@ class Lifespan(Middleware):
         self._courier = Courier(parts.store, parts.settings.webhooks)
         self._actor = RenderActor(parts, self._leases, self._courier.nudge)
         self._patrol = Patrol(self._actor, parts.settings.worker)
+        self._schema = SchemaWatch(parts.store, self._leases, parts.settings.worker.beat_s)
         self._sweeper = Sweeper(parts.store, parts.bell, parts.settings.worker)
         self._janitor = Janitor(parts.store, parts.outputs, parts.settings.retention)
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,7 +91,7 @@ class Lifespan(Middleware):
             await self._sweeper.sweep_at_boot()
         await self._leases.beat()
         self._beating = asyncio.create_task(self._leases.run())
-        beside = [self._sweeper.run(), self._janitor.run(), self._patrol.run()]
+        beside = [self._sweeper.run(), self._janitor.run(), self._patrol.run(), self._schema.run()]
         if self._parts.settings.webhooks.deliver:
             beside.append(self._courier.run())
         self._tasks = [self._beating, *(asyncio.create_task(work) for work in beside)]

@@ -17,6 +17,7 @@ from api.openapi import ServicesDependency, answers
 from api.problems import ProblemError
 from api.schemas import Health, LaneHealth, Overview, PartHealth, WorkerHealth
 from api.services import Services
+from jobstore.errors import MigrationError
 from jobstore.protocol import LaneCount, Worker
 from safelight import __version__
 from safelight.telemetry import get_logger
@@ -103,6 +104,9 @@ async def _probe(name: str, ping: Callable[[], Awaitable[None]]) -> PartHealth:
     try:
         async with asyncio.timeout(_LIMIT_S):
             await ping()
+    except MigrationError as error:  # its words are ours, and say what to do
+        _log.warning("a part fails", action="health.failing", part=name, error="MigrationError", reason=str(error))
+        return PartHealth(name=name, ok=False, detail=str(error))
     except Exception as error:  # whatever it is, it is what the probe is there to tell
         _log.warning("a part fails", action="health.failing", part=name, error=type(error).__name__, reason=str(error))
         return PartHealth(name=name, ok=False, detail=f"fails with {type(error).__name__}; the log says more")

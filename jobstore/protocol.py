@@ -14,6 +14,7 @@ from jobstore.audit import Actor, AuditStore
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
 from jobstore.keys import KeyStore
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
+from jobstore.migrating import Standing
 from jobstore.operating.protocol import OperatorStore
 from jobstore.operating.workers import WorkerReport
 from jobstore.quotas import QuotaStore
@@ -169,14 +170,21 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
     async def close(self) -> None:
         """Let go of all connections."""
 
-    async def migrate(self) -> tuple[str, ...]:
+    async def migrate(self, *, contract: bool = False) -> tuple[str, ...]:
         """Bring the schema up to date and tell the names of the migrations applied.
 
-        Safe when several processes do it at once. Raises MigrationError on a changed checksum or a newer schema.
+        Safe when several processes do it at once. What takes away something that the release before needs is
+        applied with ``contract`` alone, unless the schema is new. Raises MigrationError as ``schema`` does.
+        """
+
+    async def schema(self) -> Standing:
+        """How the schema and this program stand.
+
+        Raises MigrationError on a migration changed since, and on a schema that this program is too old for.
         """
 
     async def ping(self) -> None:
-        """Return if the store answers and its schema is up to date; raises otherwise."""
+        """Return if the store answers and this program works on its schema; raises otherwise."""
 
     # Clients' side
 

@@ -13,6 +13,7 @@ from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
+from jobstore.migrating import Standing, require_current
 from jobstore.operating.workers import WorkerReport
 from jobstore.postgres import claims, keys, lanes, listing, quotas, reads, retention, submit
 from jobstore.postgres.audit import list_audit
@@ -20,7 +21,7 @@ from jobstore.postgres.columns import Connection
 from jobstore.postgres.finish import finish
 from jobstore.postgres.intake import Group, Intake
 from jobstore.postgres.keys import PostgresKeys
-from jobstore.postgres.migrate import check_current, migrate
+from jobstore.postgres.migrate import migrate, read_standing
 from jobstore.postgres.operators import PostgresOperators
 from jobstore.postgres.reporting import PostgresReports
 from jobstore.postgres.rows import PostgresRows, forget_cached
@@ -88,11 +89,14 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
     async def slowly(self, work: Callable[[Connection], Awaitable[T]], *, owner: Hashable, limit_s: float) -> T:
         return await self._transactions.slowly(work, owner, limit_s)
 
-    async def migrate(self) -> tuple[str, ...]:
-        return await self._transactions.run(lambda rows: migrate(rows.connection), limit_s=None)
+    async def migrate(self, *, contract: bool = False) -> tuple[str, ...]:
+        return await self._transactions.run(lambda rows: migrate(rows.connection, contract=contract), limit_s=None)
+
+    async def schema(self) -> Standing:
+        return await self._on(read_standing)
 
     async def ping(self) -> None:
-        await self._on(check_current)
+        require_current(await self.schema())
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         for lane in new.lanes:

@@ -13,6 +13,7 @@ from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
 from jobstore.keys import ALL_KEYS, ApiKey, KeyFilter, KeyMatch
 from jobstore.ledger import Balance, UsageRow
+from jobstore.migrating import Standing, require_current
 from jobstore.operating.workers import WorkerReport
 from jobstore.protocol import Backlog, Beat, CachedPictures, Lane, LaneCount, Lease, Pace, Worker
 from jobstore.quotas import Owner, Quota, QuotaStatus
@@ -25,7 +26,7 @@ from jobstore.sqlite import claims, keys, lanes, listing, quotas, reads, retenti
 from jobstore.sqlite.audit import list_audit
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.keys import SqliteKeys
-from jobstore.sqlite.migrate import check_current, migrate
+from jobstore.sqlite.migrate import migrate, read_standing
 from jobstore.sqlite.operators import SqliteOperators
 from jobstore.sqlite.reporting import SqliteReports
 from jobstore.sqlite.rows import SqliteRows, doom, forget_cached
@@ -71,11 +72,14 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteRep
     async def on_database(self, work: Callable[[Database], Awaitable[T]], *, writes: bool = True) -> T:
         return await self._database.run(lambda: work(self._database), writes=writes)
 
-    async def migrate(self) -> tuple[str, ...]:
-        return await self._write(migrate)
+    async def migrate(self, *, contract: bool = False) -> tuple[str, ...]:
+        return await self._write(lambda d: migrate(d, contract=contract))
+
+    async def schema(self) -> Standing:
+        return await self._read(read_standing)
 
     async def ping(self) -> None:
-        await self._read(check_current)
+        require_current(await self.schema())
 
     async def submit(self, new: NewJob, pictures: Sequence[Picture] = ()) -> Job:
         async def work(rows: SqliteRows) -> requests.Taken:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import httpx
+import psycopg
 
 from tests.api.site import Driver, Site
 from tests.api.test_jobs import submit
@@ -28,6 +29,22 @@ def test_probes_tell_what_fails(site: Site, http: httpx.Client) -> None:
     assert health.status_code == 200
     assert [(part["name"], part["ok"]) for part in health.json()["parts"]] == [("store", True), ("outputs", False)]
     assert http.get("/livez").status_code == 200
+
+
+def test_a_schema_that_is_too_new_is_told(database: str, http: httpx.Client) -> None:
+    """The probe says what to do; one that leaves room for this program changes nothing."""
+    row = "INSERT INTO schema_migration (version, name, checksum, needs) VALUES (9999, '9999_next', 'x', 1)"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(row)
+        try:
+            assert http.get("/readyz").status_code == 200
+            connection.execute("UPDATE schema_migration SET needs = 9999 WHERE version = 9999")
+            response = http.get("/readyz")
+        finally:
+            connection.execute("DELETE FROM schema_migration WHERE version = 9999")
+    assert response.status_code == 503
+    assert "it has 9999_next" in response.json()["detail"]
+    assert "install a newer Safelight" in response.json()["detail"]
 
 
 def test_health_shows_workers_and_backlog(http: httpx.Client, worker: Driver) -> None:

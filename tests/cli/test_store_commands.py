@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from jobstore.keys import hash_secret
 from jobstore.postgres.store import PostgresStore
+from safelight.cli.app import app
 from safelight.cli.doctor.places import check_store, check_traces
 from safelight.cli.server.reasons import advice_for, sentence_of
 from safelight.config import Settings, load_settings
@@ -61,6 +65,27 @@ def test_migrate_lists_what_it_applied_and_stops_the_server_again(settings: dict
     assert (again.returncode, again.stdout) == (0, "")
     assert "up to date" in again.stderr
     assert leftovers(str(place)) == []
+
+
+def test_migrate_checks_without_changing_anything(settings: dict[str, str], tmp_path: Path) -> None:
+    """What is lacking is a failure; a newer schema that leaves room is none, and one that doesn't says what to do."""
+    file = tmp_path / "store.db"
+    environment = {**settings, "SAFELIGHT_STORE": f"sqlite:///{file}"}
+
+    def check() -> tuple[int, str]:
+        done = CliRunner(env=environment).invoke(app, ["migrate", "--check"])
+        return done.exit_code, " ".join(done.stderr.split())
+
+    code, words = check()
+    assert (code, "safelight migrate" in words) == (1, True)
+    assert CliRunner(env=environment).invoke(app, ["migrate"]).exit_code == 0
+    assert check() == (0, "The schema is up to date.")
+    for needs, expected in ((1, "this one works on it"), (9999, "install a newer Safelight")):
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("DELETE FROM schema_migration WHERE version = 9999")
+            connection.execute("INSERT INTO schema_migration VALUES (9999, '9999_next', 'x', ?)", [needs])
+        code, words = check()
+        assert (code, expected in words) == (int(needs == 9999), True), words
 
 
 def test_doctor_renders_a_step_with_a_small_model(settings: dict[str, str]) -> None:

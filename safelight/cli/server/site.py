@@ -32,6 +32,9 @@ from safelight.cli.server.phases import Phases
 from safelight.cli.server.stopping import StopSignal
 from safelight.cli.server.stores import embedded_postgres, on_store
 from safelight.config import Settings
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 
 class Site:
@@ -129,11 +132,18 @@ async def prepare(url: str, host: str | None, *, migrate: bool = True) -> tuple[
     async def work(store: JobStore) -> tuple[str, ...]:
         applied = await store.migrate() if migrate else ()
         await store.ping()
+        await _tell_ahead(store)
         if host is not None:
             await require_keys(host, store)
         return applied
 
     return await on_store(url, work)
+
+
+async def _tell_ahead(store: JobStore) -> None:
+    ahead = (await store.schema()).ahead
+    if ahead:
+        _log.info("the schema is of a newer release, which this one works on", action="schema.ahead", migrations=ahead)
 
 
 def _keep_private(home: Path) -> None:
