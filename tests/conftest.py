@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -42,6 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Under ``-n``: what takes longest comes first."""
     if hasattr(config, "workerinput"):
         sort_tests(items)
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections don't look through thousands of tests, of which none becomes garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

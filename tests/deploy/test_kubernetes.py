@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from functools import cache
 from typing import Any
 
 import kubernetes_validate
 import pytest
-from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
-from cloudcoil.models.prometheus_operator.v1 import PodMonitor, ServiceMonitor
 
 from tests.deploy.files import KUBERNETES, documents, manifests, of_kind, read_yaml
 
 VERSIONS = ("1.31", "1.37")
-MODELS: dict[str, Any] = {
-    model.__name__: model for model in (ScaledObject, TriggerAuthentication, PodMonitor, ServiceMonitor)
-}
 OVERLAYS = ("gpu", "cpu")
+
+
+@cache
+def models() -> dict[str, Any]:
+    """Kinds that are not Kubernetes' own. They are imported here: it takes seconds, in every process that collects."""
+    from cloudcoil.models.keda.v1alpha1 import ScaledObject, TriggerAuthentication
+    from cloudcoil.models.prometheus_operator.v1 import PodMonitor, ServiceMonitor
+
+    return {model.__name__: model for model in (ScaledObject, TriggerAuthentication, PodMonitor, ServiceMonitor)}
 
 
 def check(document: dict[str, Any]) -> None:
     """Return if the API server would take it; an unknown field is refused too."""
-    model = MODELS.get(document["kind"])
+    model = models().get(document["kind"])
     if model is None:
         for version in VERSIONS:
             kubernetes_validate.validate(document, version, strict=True)
