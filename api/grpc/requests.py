@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from litestar.types import Message, Receive, Scope, Send
 
 from api.frame import RPC
+from safelight.telemetry import get_logger
+
+_log = get_logger(__name__)
 
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
@@ -22,6 +26,7 @@ _PASSED = frozenset({
     "traceparent", "tracestate", "x-request-id", "x-forwarded-for", "x-forwarded-proto", "origin", "sec-fetch-site",
 })  # fmt: skip
 _DIMENSION = "x-bf-dim-"
+_LEAVING: set[asyncio.Future[None]] = set()  # the loop keeps none of its tasks alive
 
 
 class Call(NamedTuple):
@@ -69,26 +74,28 @@ def peer_of(text: str) -> tuple[str, int] | None:
 
 async def answer_to(app: Asgi, call: Call) -> Answer:
     """The whole answer to a call. Who leaves leaves it to be finished: a submit is not half done."""
-    heard = _Heard()
-    task = asyncio.ensure_future(app(_scope(call), _receiver(call.body, heard.over), heard.send))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        heard.over.set()  # what only waits for somebody's sake stops
-        task.add_done_callback(_noted)
-        raise
-    return Answer(heard.status, heard.headers, b"".join(heard.parts))
+    return await _heard(app, call, _Heard())
 
 
 async def stream_of(app: Asgi, call: Call, each: Callable[[bytes], Awaitable[None]]) -> Answer:
     """The same of a stream: what is sent under 200 goes to ``each`` as it comes, and no more until that is done."""
-    heard = _Heard(each)
-    await app(_scope(call), _receiver(call.body, heard.over), heard.send)
+    return await _heard(app, call, _Heard(each))
+
+
+async def _heard(app: Asgi, call: Call, heard: _Heard) -> Answer:
+    task = asyncio.ensure_future(app(_scope(call), _receiver(call.body, heard.over), heard.send))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        leaving = asyncio.ensure_future(heard.leave(task))
+        _LEAVING.add(leaving)
+        leaving.add_done_callback(_LEAVING.discard)
+        raise
     return Answer(heard.status, heard.headers, b"".join(heard.parts))
 
 
 class _Heard:
-    """Takes in what the application sends."""
+    """Takes in what the application sends; once nobody is there any more, without a word, as an HTTP server does."""
 
     def __init__(self, each: Callable[[bytes], Awaitable[None]] | None = None) -> None:
         self.status = 500
@@ -96,18 +103,39 @@ class _Heard:
         self.parts: list[bytes] = []
         self.over = asyncio.Event()  # the whole answer was sent, or nobody waits for it
         self._each = each
+        self._gone = False
+        self._sending = asyncio.Lock()
 
     async def send(self, message: Message) -> None:
+        if self._gone:
+            return
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given: Iterable[tuple[bytes, bytes]] = message["headers"]
             self.headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in given}
         elif message["type"] == "http.response.body":
             if (body := message["body"]) and self._each is not None and self.status == 200:
-                await self._each(body)
+                await self._pass_on(body, self._each)
             else:
                 self.parts.append(body)
             if not message.get("more_body"):
+                self.over.set()
+
+    async def leave(self, task: asyncio.Future[None]) -> None:
+        """Nobody waits for the answer: a stream is ended, between two of its parts, and so frees its place."""
+        self._gone = True
+        async with self._sending:
+            self.over.set()
+        with suppress(Exception):  # the application has logged it
+            await task
+
+    async def _pass_on(self, body: bytes, each: Callable[[bytes], Awaitable[None]]) -> None:
+        async with self._sending:
+            try:
+                await each(body)
+            except Exception as error:  # the connection is gone, as a rule: the call's end is on its way here
+                _log.info("stream broke off", action="grpc.broke_off", error=type(error).__name__)
+                self._gone = True
                 self.over.set()
 
 
@@ -145,8 +173,3 @@ def _scope(call: Call) -> Any:
         "state": {},
         "extensions": {RPC: {"name": call.rpc}},
     }
-
-
-def _noted(task: asyncio.Future[None]) -> None:
-    if not task.cancelled():
-        task.exception()  # the application has logged it

@@ -128,15 +128,33 @@ def test_a_job_is_watched_to_its_end_and_again_from_an_event_on(
     assert calls.watch(job.id, last_event_id=done.id).rest() == []
 
 
-def test_who_leaves_a_stream_frees_its_place(site: Site, calls: Caller) -> None:
-    """Canceled by the client."""
-    job = calls.job()
+def test_who_leaves_a_stream_frees_its_place(
+    site: Site, calls: Caller, worker: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At rest, amid a burst of steps, or by hanging up: at once, and nothing is logged as an error."""
+    job = calls.job(seed=11)
     watching = calls.watch(job.id)
     assert watching.next().state.state == "queued"
     assert site.services.tail.listeners == 1
     watching.call.cancel()
     until(lambda: site.services.tail.listeners == 0)
-    calls.job("Cancel", id=job.id)
+    lease = worker.claim()
+    for last in range(3):
+        watching = calls.watch(job.id)
+        watching.next()
+        watching.next()
+        for step in range(1, 100):
+            worker.step(lease.job.id, step, steps=300, attempt=last)
+        watching.call.cancel()
+        for step in range(100, 200):
+            worker.step(lease.job.id, step, steps=300, attempt=last)
+        until(lambda: site.services.tail.listeners == 0)
+    other = Caller(site, options=[("grpc.use_local_subchannel_pool", 1)])
+    other.watch(job.id).next()
+    other.close()
+    until(lambda: site.services.tail.listeners == 0)
+    worker.finish(lease)
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_the_models_are_those_of_rest(calls: Caller, http: httpx.Client) -> None:

@@ -183,8 +183,8 @@ def test_reflection_is_for_whom_the_documentation_is(callers: dict[str, Caller])
     async def look(caller: Caller) -> Any:
         stub: Any = reflection_pb2_grpc.ServerReflectionStub(caller.channel)
         call: Any = stub.ServerReflectionInfo(metadata=caller.metadata)
-        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
         try:
+            await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
             answer = await call.read()
         except grpc.aio.AioRpcError as error:
             return error.code()
