@@ -8,6 +8,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from msgspec.structs import replace
+from psycopg.errors import DivisionByZero
 
 from jobstore.audit import WHOLE_LOG, Actor, AuditFilter, AuditPage
 from jobstore.job import Job, JobEvent, NewJob, Picture
@@ -25,7 +26,7 @@ from jobstore.postgres.migrate import migrate, read_standing
 from jobstore.postgres.operators import PostgresOperators
 from jobstore.postgres.reporting import PostgresReports
 from jobstore.postgres.rows import PostgresRows, forget_cached
-from jobstore.postgres.submit import Accepted
+from jobstore.postgres.submit import Accepted, Together
 from jobstore.postgres.transactions import Transactions
 from jobstore.postgres.webhooks import PostgresWebhooks
 from jobstore.protocol import (
@@ -49,6 +50,7 @@ from jobstore.rules.store import RuledStore
 
 T = TypeVar("T")
 
+_CAREFUL = 20  # batches: where one request joined a render in flight others may
 _OWNERS = 100_000  # are remembered at most
 _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statement
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
@@ -64,6 +66,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         self._free: set[Owner] = set()  # owners that had no quota when they were last looked at
         self._limited: set[Owner] = set()  # owners that had one
         self._since = quotas.Since()
+        self._careful = 0  # batches to be written as if some of them join a render in flight
         # Not all connections: there is more to do than submits, which may wait for a lock.
         at_once = max(2, max_connections * 6 // 10)
         self._intake = Intake(self._submit_together, self._submit_alone, self._group_of, self._locks, at_once)
@@ -108,7 +111,7 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         return replace(await self.told(taken.row), quotas=taken.quotas)
 
     async def _submit_together(self, jobs: Sequence[NewJob]) -> list[Accepted]:
-        found, limited = await self._transactions.pipelined(lambda rows: submit.together(rows, jobs, self._since))
+        found, limited = await self._written(jobs)
         owners = {owner for new in jobs for owner in owners_of(new.key_id, new.team, new.customer)}
         if len(self._free) + len(self._limited) >= _OWNERS:
             self._free.clear()
@@ -118,6 +121,21 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         self._limited -= owners
         self._limited |= limited
         return found
+
+    async def _written(self, jobs: Sequence[NewJob]) -> Together:
+        """At once, as if none joined a render in flight; with care where one does, and for some batches after it."""
+
+        def write(*, alone: bool) -> Awaitable[Together]:
+            return self._transactions.pipelined(lambda rows: submit.together(rows, jobs, self._since, alone=alone))
+
+        if self._careful:
+            self._careful -= 1
+            return await write(alone=False)
+        try:
+            return await write(alone=True)
+        except DivisionByZero:
+            self._careful = _CAREFUL
+            return await write(alone=False)
 
     def _group_of(self, new: NewJob) -> Group:
         """Whose quotas' locks a submit may wait for, as far as is known."""

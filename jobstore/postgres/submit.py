@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from msgspec.structs import replace
+from psycopg import AsyncCursor
 
 from jobstore.errors import QuotaExceededError
 from jobstore.job import CacheOutcome, Job, JobState, NewJob, Picture
 from jobstore.postgres import quotas, replays
-from jobstore.postgres.columns import every
 from jobstore.postgres.insert import INSERT_JOBS, arguments_of
 from jobstore.postgres.listing import told
 from jobstore.postgres.quotas import Since
@@ -25,6 +25,9 @@ from jobstore.rules.rows import Booking, Row
 
 Accepted = Job | QuotaExceededError | None
 """What became of a submit; None where its idempotency key is known, and the rules must look."""
+
+Together = tuple[list[Accepted], set[Owner]]
+"""What became of submits, and which of their owners have quotas."""
 
 Whose = tuple[UUID | None, str | None, str | None]
 """The key, team and customer of a job."""
@@ -51,19 +54,23 @@ fronts AS MATERIALIZED (
 )
 SELECT this.id, {", ".join(f"this.{name}" for name in _TOLD)}, ahead.devices,
     least(ahead.jobs + this.mates, %(counted)s) AS jobs_ahead, ahead.seconds + this.mates_s AS seconds_ahead
-FROM (
+-- A row of its own, so that it is looked at when no job is inserted, too: too few are a division by nought.
+FROM (SELECT 1 / CASE WHEN count(*) < %(wanted)s THEN 0 ELSE 1 END AS enough FROM added) AS guard LEFT JOIN (
     -- Those that are inserted beside a job can't be counted in the table yet.
     SELECT added.*, count(*) FILTER (WHERE state = 'queued') OVER before AS mates,
         coalesce(sum(expected_s) FILTER (WHERE state = 'queued') OVER before, 0) AS mates_s
     FROM added
     WINDOW before AS (PARTITION BY lane ORDER BY rank_at, seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-) AS this CROSS JOIN LATERAL (
+) AS this ON guard.enough = 1 LEFT JOIN LATERAL (
     SELECT min(devices) AS devices, count(*) FILTER (WHERE earlier) AS jobs,
         coalesce(sum(expected_s) FILTER (WHERE earlier), 0) AS seconds
     FROM (SELECT *, (rank_at, seq) < (this.rank_at, this.seq) AS earlier FROM fronts WHERE lane = this.lane) AS front
-) AS ahead
+) AS ahead ON true
 """
-"""The same as ``requests.accept`` for jobs that are neither answered nor find one like them in flight."""
+"""The same as ``requests.accept`` for jobs that are neither answered nor find one like them in flight.
+
+Raises DivisionByZero where it inserts fewer than ``wanted``; without one inserted there is a row of nulls.
+"""
 
 
 class LostRaceError(Exception):
@@ -78,12 +85,15 @@ async def by_rules(rows: PostgresRows, new: NewJob, pictures: Sequence[Picture])
     return taken
 
 
-async def together(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> tuple[list[Accepted], set[Owner]]:
-    """What becomes of jobs that no pictures were found for, in their order; and which of their owners have quotas.
+async def together(
+    rows: PostgresRows, jobs: Sequence[NewJob], since: Since, *, alone: bool
+) -> Callable[[], Awaitable[Together]]:
+    """Makes what becomes of jobs that no pictures were found for, in their order; and tells whose quotas were locked.
 
-    In three ways to the server and back where the transaction is pipelined: what is known and what quotas hold, the
-    jobs, the bookings. No two jobs may have one idempotency key. Raises LostRaceError, and whatever one of them alone
-    would raise.
+    Where the transaction is pipelined, in two ways to the server and back: what is known and what quotas hold; the
+    jobs, the bookings and the commit. ``alone`` says that none of them will join a render in flight, as far as is
+    known: then what the last way finds is read when all is committed, and it raises DivisionByZero where one would have
+    joined. No two jobs may have one idempotency key. Raises LostRaceError, and whatever one of them alone would raise.
     """
     earlier = await replays.renewed(rows.connection, jobs)
     asked = await replays.ask(rows.connection, jobs)
@@ -92,8 +102,13 @@ async def together(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> 
     admitted, refused = _admit(gate, [new for new in jobs if new.id in fresh])
     rows.book_quotas(gate.bookings)
     await replays.undo(rows.connection, [new for new in jobs if new.id in refused], earlier)
-    found = await _write(rows, admitted, _standing(gate, admitted))
-    return [refused.get(new.id) or found.get(new.id) for new in jobs], gate.limited
+    written = await _write(rows, admitted, _standing(gate, admitted), alone=alone)
+
+    async def read() -> Together:
+        found = await written()
+        return [refused.get(new.id) or found.get(new.id) for new in jobs], gate.limited
+
+    return read
 
 
 async def _gate(rows: PostgresRows, jobs: Sequence[NewJob], since: Since) -> Admission:
@@ -128,14 +143,39 @@ def _whose(new: NewJob) -> Whose:
 
 
 async def _write(
-    rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]], standing: Standing
-) -> dict[UUID, Job]:
-    """The jobs by id: those that wait by themselves at once, then one by one those that join a render in flight."""
+    rows: PostgresRows, admitted: Sequence[tuple[NewJob, list[Entry]]], standing: Standing, *, alone: bool
+) -> Callable[[], Awaitable[dict[UUID, Job]]]:
+    """Writes the jobs, and makes them by id."""
     if not admitted:
-        return {}
+        return _nothing
     arguments = arguments_of((new, _columns(new, entries)) for new, entries in admitted)
-    added = await every(rows.connection, PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
-    by_id = {row["id"]: row for row in added}
+    arguments |= {"counted": COUNTED_AT_SUBMIT, "wanted": len(admitted) if alone else 0}
+    asked = await rows.connection.execute(PLAIN, arguments)
+    if not alone:
+        jobs = await _with_joined(rows, asked, admitted, standing)
+        return lambda: _made(jobs)
+    rows.book([_booking(new) for new, _ in admitted if new.key_id is not None and new.price])
+
+    async def read() -> dict[UUID, Job]:
+        by_id = {row["id"]: row for row in await asked.fetchall()}
+        return {new.id: _job(new, by_id[new.id], standing) for new, _ in admitted}
+
+    return read
+
+
+async def _nothing() -> dict[UUID, Job]:
+    return {}
+
+
+async def _made(jobs: dict[UUID, Job]) -> dict[UUID, Job]:
+    return jobs
+
+
+async def _with_joined(
+    rows: PostgresRows, asked: AsyncCursor[Row], admitted: Sequence[tuple[NewJob, list[Entry]]], standing: Standing
+) -> dict[UUID, Job]:
+    """Those that wait by themselves, which are written, and, one by one, those that join a render in flight."""
+    by_id = {row["id"]: row for row in await asked.fetchall()}
     jobs = {new.id: _job(new, by_id[new.id], standing) for new, _ in admitted if new.id in by_id}
     rows.book([_booking(new) for new, _ in admitted if new.id in by_id and new.key_id is not None and new.price])
     for new, entries in sorted(admitted, key=lambda pair: pair[0].fingerprint):

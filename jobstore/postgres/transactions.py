@@ -99,10 +99,11 @@ class Transactions:
         """
         return await self._shielded.run(self._persist(lambda: self._in_transaction(work), limit_s))
 
-    async def pipelined(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+    async def pipelined(self, work: Callable[[PostgresRows], Awaitable[Callable[[], Awaitable[T]]]]) -> T:
         """The same, on a connection where statements go to the server without waiting for the one before.
 
-        ``work`` waits only where it fetches. Every statement must be a single command.
+        ``work`` waits only where it fetches; what it returns is called when all is committed, and may fetch what the
+        last statements found. Every statement must be a single command.
         """
         return await self._shielded.run(self._persist(lambda: self._in_pipeline(work), _LONGEST_S))
 
@@ -163,22 +164,22 @@ class Transactions:
             await rows.flush()
             return result
 
-    async def _in_pipeline(self, work: Callable[[PostgresRows], Awaitable[T]]) -> T:
+    async def _in_pipeline(self, work: Callable[[PostgresRows], Awaitable[Callable[[], Awaitable[T]]]]) -> T:
         if not Pipeline.is_supported():
-            return await self._in_transaction(work)
+            return await (await self._in_transaction(work))()
         async with self._connected() as connection:
             try:
                 async with connection.pipeline():
                     # By hand: the driver's own block would wait for everything before it sends COMMIT.
                     await connection.execute("BEGIN")
                     rows = PostgresRows(connection)
-                    result = await work(rows)
+                    found = await work(rows)
                     await rows.flush()
                     await connection.execute("COMMIT")
+                return await found()
             except BaseException:
                 await connection.rollback()
                 raise
-            return result
 
     async def _check(self, connection: Connection) -> None:
         """Raise if the connection is dead. One that answered a moment ago is taken for alive."""

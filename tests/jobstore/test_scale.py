@@ -70,7 +70,7 @@ async def test_a_submit_reads_as_little_of_a_long_queue_as_of_a_short_one(store:
 def _pages_of_a_submit(connection: psycopg.Connection, jobs: list[NewJob]) -> int:
     """How many pages the statement that accepts the jobs looks at."""
     arguments = arguments_of((new, {"joinable": True, "reserved": new.price}) for new in jobs)
-    return _pages_of(connection, PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT})
+    return _pages_of(connection, PLAIN, arguments | {"counted": COUNTED_AT_SUBMIT, "wanted": len(jobs)})
 
 
 def _pages_of(connection: psycopg.Connection, query: str, arguments: dict[str, Any]) -> int:
