@@ -129,7 +129,7 @@ def furnish(
         links=LinkSigner(settings),
         sessions=Sessions(settings, keys),
     )
-    app.state.gauges = StoreGauges(store, outputs, bell, settings.lanes)
+    app.state.gauges = StoreGauges(store, outputs, bell, settings)
     app.state.progress = progress
 
 

@@ -11,11 +11,14 @@ from jobstore.live import Bell
 from jobstore.outputs import Outputs
 from jobstore.protocol import JobStore, Lane
 from jobstore.quotas import QuotaStatus
+from jobstore.rules.scaling import LATELY_S, wanted_workers
+from safelight.config import Settings
 from safelight.telemetry import get_logger
 from safelight.telemetry.metrics import (
     BUDGET_USED,
     JOBS_UNFINISHED,
     LANE_PAUSED,
+    LANE_WANTED,
     LANE_WORKERS,
     PART_UP,
     QUEUE_EXPECTED_SECONDS,
@@ -32,12 +35,12 @@ _MOST_BUDGETS = 100
 class StoreGauges:
     """Asks at a scrape, at most every few seconds. What can't be asked keeps the value it had."""
 
-    def __init__(self, store: JobStore, outputs: Outputs, bell: Bell, lanes: tuple[str, ...]) -> None:
-        """``lanes`` are those of the settings: they are there with 0 before the first job."""
+    def __init__(self, store: JobStore, outputs: Outputs, bell: Bell, settings: Settings) -> None:
+        """The lanes of the settings are there with 0 before the first job."""
         self._store = store
         self._outputs = outputs
         self._bell = bell
-        self._lanes = lanes
+        self._settings = settings
         self._refreshed = -_TTL_S
 
     async def refresh(self) -> None:
@@ -55,8 +58,11 @@ class StoreGauges:
 
     async def _read_lanes(self) -> None:
         known = {lane.name: lane for lane in await self._store.lanes()}
-        for name in {*self._lanes, *known}:
-            _tell_lane(known.get(name) or Lane(name=name))
+        arriving = await self._store.arriving(LATELY_S)
+        for name in {*self._settings.lanes, *known}:
+            lane = known.get(name) or Lane(name=name)
+            _tell_lane(lane)
+            LANE_WANTED.labels(name).set(wanted_workers(lane, arriving.get(name, 0.0), self._settings.scaling))
 
     async def _read_budgets(self) -> None:
         _tell_budgets(await self._store.quotas())

@@ -60,14 +60,14 @@ async def resume_lane(lane: LanePath, request: AnyRequest, services: ServicesDep
 
 async def pause_named(services: Services, lane: str, reason: str, by: Actor) -> LaneView:
     """Pause the lane. Raises ProblemError where there is no such lane."""
-    await _find(lane, services)
+    await find_lane(lane, services)
     await services.store.pause_lane(lane, reason, by)
     return await _changed(lane, services)
 
 
 async def resume_named(services: Services, lane: str, by: Actor) -> LaneView:
     """Resume the lane. Raises ProblemError where there is no such lane."""
-    await _find(lane, services)
+    await find_lane(lane, services)
     services.ring(await services.store.resume_lane(lane, by))
     return await _changed(lane, services)
 
@@ -79,7 +79,8 @@ async def all_lanes(services: Services) -> dict[str, Lane]:
     return {name: known.get(name) or Lane(name=name) for name in names}
 
 
-async def _find(name: str, services: Services) -> Lane:
+async def find_lane(name: str, services: Services) -> Lane:
+    """The lane. Raises ProblemError where there is no such lane."""
     lane = (await all_lanes(services)).get(name)
     if lane is None:
         offer = ", ".join(services.settings.lanes)
@@ -90,4 +91,4 @@ async def _find(name: str, services: Services) -> Lane:
 async def _changed(name: str, services: Services) -> LaneView:
     """The lane as it stands now; this process's own picture of it is made anew, too."""
     await services.backpressure.refresh()
-    return lane_view(await _find(name, services))
+    return lane_view(await find_lane(name, services))

@@ -22,6 +22,11 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
+def first_since(at: float) -> UUID:
+    """The least UUIDv7 of a moment, in Unix seconds: those made from then on are not less."""
+    return UUID(int=(max(int(at * 1000), 0) << 80) | (0x7 << 76) | (0b10 << 62))
+
+
 def uuid7() -> UUID:
     """A UUIDv7: 48 bits of Unix milliseconds, then 12 bits of a counter that keeps a process's ids in order."""
     global _last, _entropy

@@ -113,7 +113,7 @@ class Lane(Struct, frozen=True, kw_only=True):
 
     ``waiting_s`` is the device time, in seconds, that its queued jobs are expected to take together, ``oldest_s`` the
     age of the one that waits longest; ``devices`` counts the workers that live and take further jobs of it:
-    not those that drain.
+    not those that drain. ``slots`` is how many jobs these hold at once, together.
     """
 
     name: str
@@ -125,6 +125,7 @@ class Lane(Struct, frozen=True, kw_only=True):
     waiting_s: float = 0.0
     oldest_s: float = 0.0
     devices: int = 0
+    slots: int = 0
 
     @property
     def drain_s(self) -> float | None:
@@ -328,6 +329,13 @@ class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, Web
 
     async def lanes(self) -> tuple[Lane, ...]:
         """All lanes that ever held a job, were served or were paused, by name. Counts every queued job."""
+
+    async def arriving(self, seconds: float) -> dict[str, float]:
+        """By lane, how many devices would keep up with what came in lately, in so many seconds.
+
+        It is the device time that those jobs were expected to take, over the time in which they came. Reads each of
+        them: ask now and then.
+        """
 
     async def backlog(self) -> Backlog:
         """What is queued. Counts every queued job: ask now and then, not for each request."""

@@ -8,6 +8,7 @@ from api.operating.attempts import list_attempts
 from api.operating.jobs import count_jobs, list_jobs
 from api.operating.many import cancel_jobs, redrive_jobs
 from api.operating.overview import read_overview
+from api.operating.scaling import list_scaling, read_scaling
 from api.operating.workers import drain_worker, list_workers, read_worker, resume_worker
 
 OPERATING_ROUTES: tuple[ControllerRouterHandler, ...] = (
@@ -21,4 +22,6 @@ OPERATING_ROUTES: tuple[ControllerRouterHandler, ...] = (
     drain_worker,
     resume_worker,
     read_overview,
+    list_scaling,
+    read_scaling,
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from jobstore.audit import Actor, AuditNote
+from jobstore.ids import first_since
 from jobstore.job import JobState
 from jobstore.postgres.columns import Connection, every
 from jobstore.postgres.keys import write_note
@@ -23,10 +25,15 @@ WITH load AS (
 )
 SELECT name, paused_at, coalesce(reason, '') AS reason, coalesce(scheduled, 0) AS scheduled,
     coalesce(queued, 0) AS queued, coalesce(running, 0) AS running, coalesce(waiting_s, 0) AS waiting_s,
-    coalesce(oldest_s, 0) AS oldest_s, ({devices_of("name")}) AS devices
+    coalesce(oldest_s, 0) AS oldest_s, ({devices_of("name")}) AS devices,
+    ({devices_of("name", "coalesce(sum((report->>'slots')::integer), 0)")}) AS slots
 FROM lane FULL JOIN load USING (name) ORDER BY name
 """
 _KEYS = "SELECT key_id, count(*) AS waiting FROM job WHERE state IN ('scheduled', 'queued') GROUP BY key_id"
+_ARRIVING = """
+SELECT lane, sum(expected_s) / %(seconds)s AS devices FROM any_job
+WHERE id >= %(since)s AND cache = 'miss' GROUP BY lane
+"""
 _PAUSE = """
 INSERT INTO lane (name, paused_at, reason) VALUES (%(name)s, clock_timestamp(), %(reason)s)
 ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(lane.paused_at, EXCLUDED.paused_at), reason = EXCLUDED.reason
@@ -43,6 +50,12 @@ SELECT lane, state, count(*) AS count FROM job WHERE state IN ('scheduled', 'que
 async def lanes(connection: Connection) -> tuple[Lane, ...]:
     """All lanes, by name."""
     return tuple(Lane(**row) for row in await every(connection, _LANES, {}))
+
+
+async def arriving(connection: Connection, seconds: float) -> dict[str, float]:
+    """By lane, the devices that would keep up with what came in so many seconds."""
+    arguments = {"seconds": seconds, "since": first_since(time.time() - seconds)}
+    return {row["lane"]: row["devices"] for row in await every(connection, _ARRIVING, arguments)}
 
 
 async def backlog(connection: Connection) -> Backlog:

@@ -12,10 +12,13 @@ COUNTED_AT_SUBMIT = 100
 """The same for a job that has just come in: nobody's submit is to be slower because the queue is long."""
 
 
-def devices_of(lane: str) -> str:
-    """The query that counts the devices which take further jobs of a lane, which an expression names."""
+def devices_of(lane: str, what: str = "count(*)") -> str:
+    """The query for the number, or ``what`` else, of the devices which take further jobs of a lane.
+
+    ``lane`` is an expression.
+    """
     return f"""
-SELECT count(*) FROM worker
+SELECT {what} FROM worker
 WHERE seen_at >= clock_timestamp() - make_interval(secs => lease_s) AND {lane} = ANY(lanes) AND drain_asked_at IS NULL
 """
 

@@ -214,6 +214,9 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
     async def lanes(self) -> tuple[Lane, ...]:
         return await self._on(lanes.lanes)
 
+    async def arriving(self, seconds: float) -> dict[str, float]:
+        return await self._on(lambda c: lanes.arriving(c, seconds))
+
     async def backlog(self) -> Backlog:
         return await self._on(lanes.backlog)
 

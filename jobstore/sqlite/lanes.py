@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from jobstore.audit import Actor, AuditNote
+from jobstore.ids import first_since
 from jobstore.job import JobState
 from jobstore.protocol import Backlog, Lane, LaneCount
 from jobstore.sqlite.claims import add_lane
@@ -29,8 +31,18 @@ async def lanes(database: Database) -> tuple[Lane, ...]:
 async def _lane(database: Database, row: dict[str, Any]) -> Lane:
     load = await database.one(_LOAD, {"name": row["name"], "now": now()}) or {}
     known = {name: value for name, value in load.items() if value is not None}
-    devices = await devices_of(database, row["name"])
-    return Lane(name=row["name"], paused_at=row["paused_at"], reason=row["reason"], devices=devices, **known)
+    devices, slots = await devices_of(database, row["name"])
+    open_or_not = {"paused_at": row["paused_at"], "reason": row["reason"]}
+    return Lane(name=row["name"], devices=devices, slots=slots, **open_or_not, **known)
+
+
+async def arriving(database: Database, seconds: float) -> dict[str, float]:
+    """By lane, the devices that would keep up with what came in so many seconds."""
+    query = """
+    SELECT lane, sum(expected_s) / :seconds AS devices FROM job WHERE id >= :since AND cache = 'miss' GROUP BY lane
+    """
+    rows = await database.every(query, {"seconds": seconds, "since": str(first_since(time.time() - seconds))})
+    return {row["lane"]: row["devices"] for row in rows}
 
 
 async def backlog(database: Database) -> Backlog:

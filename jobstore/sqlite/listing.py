@@ -35,17 +35,20 @@ async def standing(database: Database, row: Row) -> tuple[int, float | None] | N
         row = await database.one("SELECT * FROM job WHERE id = :leader_id", row) or row
     values = {name: row[name] for name in ("lane", "rank_at", "seq")} | {"counted": COUNTED}
     ahead = await database.one(_AHEAD, values)
-    devices = await devices_of(database, row["lane"])
+    devices, _ = await devices_of(database, row["lane"])
     if ahead is None or ahead["jobs"] == COUNTED:
         return None
     return ahead["jobs"] + 1, ahead["seconds"] / devices if devices else None
 
 
-async def devices_of(database: Database, lane: str) -> int:
-    """How many workers live and take further jobs of the lane."""
-    query = "SELECT lanes FROM worker WHERE seen_at >= :now - 1000000 * lease_s AND drain_asked_at IS NULL"
-    found = await database.every(query, {"now": now()})
-    return sum(lane in row["lanes"] for row in found)
+async def devices_of(database: Database, lane: str) -> tuple[int, int]:
+    """How many workers live and take further jobs of the lane, and how many jobs these hold at once together."""
+    query = """
+    SELECT lanes, coalesce(report ->> '$.slots', 0) AS slots FROM worker
+    WHERE seen_at >= :now - 1000000 * lease_s AND drain_asked_at IS NULL
+    """
+    slots = [row["slots"] for row in await database.every(query, {"now": now()}) if lane in row["lanes"]]
+    return len(slots), sum(slots)
 
 
 async def get(rows: SqliteRows, job_id: UUID) -> Job:

@@ -141,6 +141,9 @@ class SqliteStore(RuledStore[SqliteRows], KeyedStore, SqliteOperators, SqliteRep
     async def lanes(self) -> tuple[Lane, ...]:
         return await self._read(lanes.lanes)
 
+    async def arriving(self, seconds: float) -> dict[str, float]:
+        return await self._read(lambda d: lanes.arriving(d, seconds))
+
     async def backlog(self) -> Backlog:
         return await self._read(lanes.backlog)
 

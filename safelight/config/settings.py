@@ -153,6 +153,19 @@ class LimitSettings(Base, frozen=True, kw_only=True):
     max_queued_per_key: Count = 10_000
 
 
+class ScalingSettings(Base, frozen=True, kw_only=True):
+    """How many workers a lane should have, as told to autoscalers: none of its jobs is to wait beyond ``target_s``."""
+
+    target_s: Positive = 60.0
+    min_workers: Annotated[int, Meta(ge=0, le=10_000)] = 1
+    max_workers: Annotated[int, Meta(ge=1, le=10_000)] = 100
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where the least is more than the most."""
+        if self.min_workers > self.max_workers:
+            raise ValueError(f"min_workers is {self.min_workers}, more than max_workers, {self.max_workers}")
+
+
 class RetentionSettings(Base, frozen=True, kw_only=True):
     """How long what is over is kept, in days; ``never`` deletes nothing of that kind. Purged every ``every_s``."""
 
@@ -347,6 +360,7 @@ class Settings(Base, frozen=True, kw_only=True):
     engine: EngineSettings = field(default_factory=EngineSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
+    scaling: ScalingSettings = field(default_factory=ScalingSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     webhooks: WebhookSettings = field(default_factory=WebhookSettings)
     log: LogSettings = field(default_factory=LogSettings)

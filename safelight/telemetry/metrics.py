@@ -53,6 +53,7 @@ QUEUE_OLDEST_SECONDS = Gauge(
 QUEUE_EXPECTED_SECONDS = Gauge(
     "safelight_queue_expected_seconds", "Device time that the queued jobs are expected to take together.", ("lane",)
 )
+LANE_WANTED = Gauge("safelight_lane_wanted_workers", "Workers that the lane should have.", ("lane",))
 LANE_WORKERS = Gauge("safelight_lane_workers", "Workers that beat lately and take jobs of the lane.", ("lane",))
 LANE_PAUSED = Gauge("safelight_lane_paused", "1 while the lane is paused.", ("lane",))
 BUDGET_USED = Gauge(

@@ -33,6 +33,8 @@ def test_lanes_are_told(http: httpx.Client, worker: Driver) -> None:
     assert value(http, 'safelight_queue_oldest_wait_seconds{lane="big"}') == 0
     assert value(http, 'safelight_lane_workers{lane="default"}') == 1
     assert value(http, 'safelight_lane_workers{lane="big"}') == 0
+    assert value(http, 'safelight_lane_wanted_workers{lane="default"}') == 1
+    assert value(http, 'safelight_lane_wanted_workers{lane="big"}') == 1  # the least
     assert value(http, 'safelight_lane_paused{lane="big"}') == 0
     http.post("/v1/lanes/big/pause", json={"reason": "tests"}).raise_for_status()
     assert value(http, 'safelight_lane_paused{lane="big"}') == 1

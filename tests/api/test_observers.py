@@ -22,6 +22,7 @@ URL = "https://hooks.example/T0/very-secret?token=very-secret"
 OVERSEEN = (
     "/v1/jobs", "/v1/jobs/count", "/v1/costs", "/v1/latency", "/v1/lanes", "/v1/keys", "/v1/quotas", "/v1/audit",
     "/v1/webhooks", "/v1/webhooks/deliveries", "/v1/workers", "/v1/overview", "/v1/models", "/v1/models/shapes",
+    "/v1/scaling", "/v1/scaling/default",
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 from jobstore.audit import Actor
 from jobstore.ids import uuid7
 from jobstore.job import JobState
+from jobstore.operating.workers import WorkerReport
 from jobstore.protocol import JobStore, Lane
 from tests.contract.making import claimed, measure, new_job, new_worker, result, sweep, take
 
@@ -94,10 +95,13 @@ async def test_a_lane_counts_its_jobs_and_devices(store: JobStore) -> None:
     done = await claimed(store, worker)
     await store.finish(done.token, result(done))
     now = await lane(store)
-    assert (now.scheduled, now.queued, now.running, now.devices) == (1, 2, 1, 1)
+    assert (now.scheduled, now.queued, now.running, now.devices, now.slots) == (1, 2, 1, 1, 0)
     assert now.waiting_s == pytest.approx(20)
     assert now.drain_s == pytest.approx(20)
     assert now.oldest_s >= 0
+    assert await store.arriving(3600.0) == {"default": pytest.approx(50 / 3600)}, "five jobs, be they done or for later"
+    await store.beat(worker, report=WorkerReport(slots=4))
+    assert (await lane(store)).slots == 4
     operator = Actor(name="operator")
     await store.drain_worker(worker.id, operator)
     drained = await lane(store)

@@ -14,6 +14,8 @@ from tests.deploy.files import KUBERNETES, documents, manifests, of_kind, read_y
 
 VERSIONS = ("1.31", "1.37")
 OVERLAYS = ("gpu", "cpu")
+INSTEAD = documents((KUBERNETES / "components/keda-wanted/scaled-object.yaml").read_text())
+"""What stands in the place of another component, in no overlay."""
 
 
 @cache
@@ -64,7 +66,7 @@ def test_an_object_with_a_slip_would_not_be() -> None:
 def test_an_overlay_is_taken(overlay: str) -> None:
     """All objects in one namespace, images with a tag, and settings whose name changes with their content."""
     objects = rendered(overlay)
-    assert len(objects) == len(manifests()) + 1  # and the ConfigMap
+    assert len(objects) == len(manifests()) - len(INSTEAD) + 1  # and the ConfigMap
     for one in objects:
         check(one)
         assert one["kind"] == "Namespace" or one["metadata"]["namespace"] == "safelight"
@@ -73,6 +75,12 @@ def test_an_overlay_is_taken(overlay: str) -> None:
     settings = [one["metadata"]["name"] for one in objects if one["kind"] == "ConfigMap"]
     named = {volume["configMap"]["name"] for one in objects for volume in volumes(one) if "configMap" in volume}
     assert named == set(settings)
+
+
+def test_what_stands_in_the_place_of_another_is_taken() -> None:
+    """By the same schemas."""
+    for one in INSTEAD:
+        check(one)
 
 
 @pytest.mark.parametrize(("overlay", "gpus"), [("gpu", "1"), ("cpu", None)])

@@ -73,7 +73,7 @@ def test_selectors_select() -> None:
     selectors += [one["spec"]["selector"]["matchLabels"] for one in of_kind("PodDisruptionBudget").values()]
     selectors += [one["spec"]["podSelector"]["matchLabels"] for one in of_kind("NetworkPolicy").values()]
     selectors += [one["spec"]["selector"]["matchLabels"] for one in of_kind("PodMonitor", "ServiceMonitor").values()]
-    assert len(selectors) == 9
+    assert len(selectors) == 10
     for selector in selectors:
         assert any(selector.items() <= one.items() for one in labels), selector
 

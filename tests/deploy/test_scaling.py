@@ -8,6 +8,7 @@ import psycopg
 from psycopg.rows import scalar_row
 
 from actors.broker import queue_name
+from api.operating.scaling import ScalingView
 from jobstore.postgres.store import PostgresStore
 from tests.contract.making import new_job
 from tests.deploy.files import of_kind
@@ -58,3 +59,16 @@ async def test_the_oldest_wait_is_read_from_the_store(database: str) -> None:
         await store.pause_lane("default", "")
         assert await wait() == 0
     await store.close()
+
+
+def test_what_the_api_wants_is_read_from_its_own_route() -> None:
+    """One pod for each worker that is wanted, down as slowly as by the other triggers."""
+    wanted: dict[str, Any] = of_kind("ScaledObject")["safelight-worker-wanted"]["spec"]
+    [trigger] = wanted["triggers"]
+    metadata = trigger["metadata"]
+    service = of_kind("Service")["safelight-api"]["metadata"]
+    assert metadata["url"] == f"http://{service['name']}.safelight/v1/scaling/default"
+    assert metadata["valueLocation"] in ScalingView.__struct_fields__
+    assert (metadata["targetValue"], metadata["authMode"]) == ("1", "bearer")
+    down = [spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"] for spec in (SCALED, wanted)]
+    assert down[0] == down[1]
