@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
 
 from actors.engine.errors import ModelUnavailableError
 from actors.engine.parallel.orders import Order, Seat
-from actors.engine.parallel.programs import Whole
-from actors.engine.parallel.spreading import Ring, Tensor, Ulysses
 
 
 class Adder:
@@ -31,23 +33,16 @@ class Adder:
             raise torch.OutOfMemoryError("made up")
         if order.note.get("sleeps") == self._rank:
             time.sleep(60)
+        if order.note.get("cuts") == self._rank:
+            cut_links()
         total = torch.tensor(float(self._rank))
         torch.distributed.all_reduce(total)
         return [one.batched["x"] + total for one in order.passes]
 
 
-class Several:
-    """The same denoiser whole, and spread in each way; an order's note says which is meant."""
-
-    def load(self, seat: Seat) -> int:
-        """Load it four times."""
-        programs: dict[str, Whole] = {"whole": Whole(), "ulysses": Ulysses(), "ring": Ring(), "tensor": Tensor()}
-        self._programs = programs
-        self._weights = {name: program.load(seat) for name, program in programs.items()}
-        return self._weights["tensor"]
-
-    def run(self, order: Order) -> Sequence[torch.Tensor]:
-        """The passes, one way; or how many bytes of weights each way has here."""
-        if order.note["kind"] == "weights":
-            return [torch.tensor([self._weights[name] for name in self._programs])]
-        return self._programs[order.note["kind"]].run(order)
+def cut_links() -> None:
+    """Take this process's TCP connections down, behind the backs of those who use them."""
+    for name in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(name.name))) as link:
+            if link.family in (socket.AF_INET, socket.AF_INET6) and link.getpeername():
+                link.shutdown(socket.SHUT_RDWR)

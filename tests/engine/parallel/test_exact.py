@@ -25,7 +25,7 @@ ROUNDING = 2e-5  # of outputs of about 1
 def group() -> Iterator[Group]:
     """Two ranks that can do it all."""
     parallel = ParallelSettings(kind="ulysses", devices=2)
-    program = "tests.engine.parallel.programs:Several"
+    program = "tests.engine.parallel.several:Several"
     group = Group(scenes(), parallel, EngineSettings(), [CPU, CPU], program, lambda: None)
     group.start()
     yield group

@@ -104,6 +104,15 @@ def test_a_rank_that_dies_ends_the_group_at_once(kept: Kept, tmp_path: Path) -> 
     assert not folder.exists()
 
 
+def test_a_link_that_is_cut_ends_the_group(kept: Kept) -> None:
+    """Both ranks are alive and tell of it: that is no fault of what was asked."""
+    group = kept.get()
+    pids = group.pids
+    with pytest.raises(GroupLostError):
+        group.run(orders(cuts=1), CPU)
+    assert gone(pids)
+
+
 def test_a_hung_exchange_and_a_stopped_rank_are_bounded() -> None:
     """By the time that a step may take, and by the silence of a rank that is stopped."""
     group = make(timeout_s=2.0, silence_s=60.0)
