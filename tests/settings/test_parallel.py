@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from jobstore.fingerprint import fingerprints
+from jobstore.job import JobRequest
 from safelight.config import ConfigError, ModelSettings, load_settings
 
 CASES = {
@@ -55,8 +58,16 @@ def test_what_does_not_go_with_it_is_refused(tmp_path: Path) -> None:
         ('model = "a/flux"\nadapters = { ink = { path = "a/b" } }', "adapters"),
         ('model = "a/flux"\nmemory = "grouped"', "grouped"),
         ('provider = { kind = "openai", base_url = "https://host/v1", model = "flux" }', "rendered here"),
-        ('model = "a/sdxl"', "'ulysses' is for flux, qwen-image, auto; sdxl can't be split so; cfg fits it"),
+        ('model = "a/sdxl"', "'ulysses' is for flux, qwen-image, auto; sdxl can't be split so; cfg"),
     ):
         with pytest.raises(ConfigError) as caught:
             model_of(tmp_path, plan, more)
         assert words in str(caught.value)
+
+
+def test_exact_kinds_are_no_other_pictures(tmp_path: Path) -> None:
+    """What was rendered on one device is found for several."""
+    request = JobRequest(model="m", prompt="a", width=64, height=64, steps=1, seed=1)
+    spread = model_of(tmp_path, 'kind = "ulysses"\ndevices = 2')
+    alone = msgspec.structs.replace(spread, parallel=None)
+    assert fingerprints(request, spread, None) == fingerprints(request, alone, None)

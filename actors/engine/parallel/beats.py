@@ -24,10 +24,6 @@ class Beats:
         """The rank is alive now."""
         self._instants[rank] = time.monotonic()
 
-    def begun(self, rank: int) -> bool:
-        """Whether the rank has beaten at all."""
-        return self._instants[rank] > 0
-
     def silence_s(self, rank: int, since: float) -> float:
         """Seconds since the rank's last beat, or since that instant where none came after it."""
         return time.monotonic() - max(self._instants[rank], since)

@@ -16,7 +16,7 @@ from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 from actors.engine.parallel.arena import Arena, shared_file
 from actors.engine.parallel.beats import Beats
 from actors.engine.parallel.births import Child, bear
-from actors.engine.parallel.orders import Assignment, Done, Failed, Order, Ready, Reply, Seat
+from actors.engine.parallel.orders import LOAD_S, Assignment, Done, Failed, Order, Ready, Reply, Seat
 from actors.engine.parallel.seats import cores_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from actors.engine.devices import Device
     from safelight.config import EngineSettings, ModelSettings, ParallelSettings
 
-_LOAD_S = 3600.0  # weights may have to be downloaded first; a rank that is silent meanwhile is given up long before
 _LOOK_S = 0.25
 _AFTERMATH_S = 2.0  # for the others to tell that they failed too: else they wait for the one that did
-_STARTING_S = 60.0  # until a process has begun to beat
+_LOAD_SILENCE_S = 300.0  # importing a library from a slow disk keeps a rank from beating, as Python's lock is held
 
 
 class GroupLostError(Exception):
@@ -92,7 +91,7 @@ class Group:
         try:
             for seat in self._seats:
                 self._ranks.append(self._born(seat))
-            ready = self._collect(_LOAD_S)
+            ready = self._collect(LOAD_S, max(self._parallel.silence_s, _LOAD_SILENCE_S))
         except BaseException:
             self.stop()
             raise
@@ -110,12 +109,15 @@ class Group:
                 rank.connection.send_bytes(data)
         except OSError as error:
             raise self._lost("a rank has died") from error
-        done = [one for one in self._collect(self._parallel.timeout_s) if isinstance(one, Done)]
+        replies = self._collect(self._parallel.timeout_s, self._parallel.silence_s)
+        done = [one for one in replies if isinstance(one, Done)]
         self.peaks = tuple(one.peak for one in done)
         return [rank.outputs.unpack(one.tensors, device.place) for rank, one in zip(self._ranks, done, strict=True)]
 
     def stop(self) -> None:
         """End all processes at once, whatever they do, and take away what they shared."""
+        if not self.folder:
+            return  # it was never started
         for rank in self._ranks:
             rank.process.kill()
         for rank in self._ranks:
@@ -149,7 +151,7 @@ class Group:
         connection.send(assignment)
         return _Rank(process, connection, Arena(outputs))
 
-    def _collect(self, limit_s: float) -> list[Reply]:
+    def _collect(self, limit_s: float, silence_s: float) -> list[Reply]:
         """A reply of each rank. Raises what they failed with, and ends the group where they can't go on."""
         replies: dict[int, Reply] = {}
         until = time.monotonic() + limit_s
@@ -160,7 +162,7 @@ class Group:
                 replies[number] = reply = self._receive(number)
                 if isinstance(reply, Failed):
                     until = min(until, time.monotonic() + _AFTERMATH_S)
-            self._look_after([number for number in pending.values() if number not in replies], replies, until)
+            self._look_after([one for one in pending.values() if one not in replies], replies, until, silence_s)
             self._on_progress()
         failures = [reply for reply in replies.values() if isinstance(reply, Failed)]
         if failures:
@@ -174,14 +176,11 @@ class Group:
             raise self._lost(f"rank {number} has died") from error
         return reply
 
-    def _look_after(self, waited_for: Sequence[int], replies: dict[int, Reply], until: float) -> None:
+    def _look_after(self, waited_for: Sequence[int], replies: dict[int, Reply], until: float, silence_s: float) -> None:
         """Raise where a rank that is waited for shows no sign of life, or all of them have taken too long."""
         for number in waited_for:
-            limit_s = (
-                self._parallel.silence_s if self._beats.begun(number) else max(self._parallel.silence_s, _STARTING_S)
-            )
-            if self._beats.silence_s(number, self._began) > limit_s:
-                raise self._lost(f"rank {number} has been silent for {limit_s:g} s")
+            if self._beats.silence_s(number, self._began) > silence_s:
+                raise self._lost(f"rank {number} has been silent for {silence_s:g} s")
         if waited_for and time.monotonic() > until:
             failures = [reply for reply in replies.values() if isinstance(reply, Failed)]
             if failures:

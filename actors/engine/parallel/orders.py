@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from safelight.config import EngineSettings, ModelSettings
 
 
+LOAD_S = 3600.0
+"""Seconds that ranks have to load: weights may be downloaded first, and one rank may wait for another's."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
     """A rank's place in its group, and what it is to load."""

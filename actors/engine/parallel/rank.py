@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from actors.engine.parallel.beats import Beats
-from actors.engine.parallel.orders import Assignment, Done, Failed, Ready
+from actors.engine.parallel.orders import LOAD_S, Assignment, Done, Failed, Ready
 
 if TYPE_CHECKING:
     from actors.engine.parallel.arena import Arena
@@ -82,14 +82,23 @@ def _load(assignment: Assignment) -> tuple[Program, int]:
         store=FileStore(str(Path(assignment.folder) / "store"), seat.size),
         rank=seat.rank,
         world_size=seat.size,
-        timeout=timedelta(seconds=assignment.timeout_s),
+        timeout=timedelta(seconds=LOAD_S),
     )
     module, _, name = assignment.program.partition(":")
     program: Program = getattr(import_module(module), name)()
     with torch.no_grad():
         weights = program.load(seat)
     torch.distributed.barrier()  # connects all pairs now, where there is time
+    _bound_exchanges(assignment.timeout_s)
     return program, weights
+
+
+def _bound_exchanges(seconds: float) -> None:
+    """Bound each from now on; loading had more time, as ranks may be far apart in it."""
+    from torch.distributed import distributed_c10d
+
+    for group in distributed_c10d._world.pg_map:
+        distributed_c10d._set_pg_timeout(timedelta(seconds=seconds), group)
 
 
 def _work(
