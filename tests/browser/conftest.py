@@ -72,16 +72,27 @@ def new_page(browser: Browser, site: Site) -> Iterator[Callable[[], Page]]:
 
 
 @pytest.fixture
-def quiet_page(browser: Browser) -> Iterator[Page]:
-    """A fresh page that may complain: the browser itself does so of every answer that is an error."""
-    context = browser.new_context(viewport=DESK)
-    context.set_default_timeout(LIMIT_MS)
-    yield context.new_page()
-    context.close()
+def quiet_pages(browser: Browser) -> Iterator[Callable[[], Page]]:
+    """Makes fresh pages that may complain: the browser itself does so of every answer that is an error."""
+    with ExitStack() as stack:
+
+        def make() -> Page:
+            context = browser.new_context(viewport=DESK)
+            stack.callback(context.close)
+            context.set_default_timeout(LIMIT_MS)
+            return context.new_page()
+
+        yield make
+
+
+@pytest.fixture
+def quiet_page(quiet_pages: Callable[[], Page]) -> Page:
+    """One of them."""
+    return quiet_pages()
 
 
 @pytest.fixture
 def shots(request: pytest.FixtureRequest) -> Path:
-    """The folder for this test's screenshots: ``artifacts/browser/`` holds those of the last run."""
+    """The folder for this test's screenshots, ``artifacts/browser/``: of failures, and all with SAFELIGHT_SHOTS=1."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{request.node.path.stem}-{request.node.name}")
     return request.config.rootpath / "artifacts" / "browser" / name
