@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from actors.engine.errors import ModelUnavailableError, OutOfMemoryError
 from actors.engine.parallel.arena import Arena, shared_file
 from actors.engine.parallel.beats import Beats
 from actors.engine.parallel.births import Child, bear
+from actors.engine.parallel.meeting import Meeting
 from actors.engine.parallel.orders import LOAD_S, Assignment, Done, Failed, Order, Ready, Reply, Seat
 from actors.engine.parallel.seats import cores_of
 
@@ -65,7 +64,7 @@ class Group:
         self._program = program
         self._on_progress = on_progress
         self._ranks: list[_Rank] = []
-        self.folder = ""
+        self._meeting: Meeting | None = None
         self.weights: tuple[int, ...] = ()
         self.peaks: tuple[int, ...] = ()
 
@@ -73,6 +72,11 @@ class Group:
     def pids(self) -> tuple[int, ...]:
         """The ranks' processes, in order."""
         return tuple(rank.process.pid for rank in self._ranks)
+
+    @property
+    def folder(self) -> str:
+        """Where the ranks meet; nothing before the start."""
+        return "" if self._meeting is None else str(self._meeting.folder)
 
     @property
     def alive(self) -> bool:
@@ -84,7 +88,7 @@ class Group:
 
         Raises ModelUnavailableError, OutOfMemoryError, GroupLostError; no process is left then.
         """
-        self.folder = tempfile.mkdtemp(prefix="safelight-ranks-")
+        self._meeting = Meeting()
         self._beats = Beats(shared_file(), len(self._seats))
         self._inputs = Arena(shared_file())
         self._began = time.monotonic()
@@ -116,7 +120,7 @@ class Group:
 
     def stop(self) -> None:
         """End all processes at once, whatever they do, and take away what they shared."""
-        if not self.folder:
+        if self._meeting is None:
             return  # it was never started
         for rank in self._ranks:
             rank.process.kill()
@@ -127,7 +131,7 @@ class Group:
         self._ranks = []
         self._inputs.close()
         self._beats.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._meeting.close()
 
     def _born(self, seat: Seat) -> _Rank:
         ours, theirs = socket.socketpair()
