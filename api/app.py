@@ -18,6 +18,8 @@ from api.assets import read_asset
 from api.audit import list_audit
 from api.auth import needs_key
 from api.backpressure import Backpressure
+from api.canaries import Canaries
+from api.canary_routes import CANARY_ROUTES
 from api.costs import COST_ROUTES
 from api.deliveries import DELIVERY_ROUTES
 from api.events import watch_job
@@ -126,6 +128,7 @@ def furnish(
         tail=Tail(store, settings.server.max_streams),
         keys=keys,
         backpressure=Backpressure(store, settings.limits),
+        canaries=Canaries(store, settings),
         links=LinkSigner(settings),
         sessions=Sessions(settings, keys),
     )
@@ -150,7 +153,7 @@ def _described(server: ServerSettings) -> list[ControllerRouterHandler]:
             list_quotas, create_quota, read_quota, change_quota, delete_quota, read_me,
             list_keys, create_key, read_key, change_key, rotate_key, revoke_key, list_audit,
             generate_images, poll_images, generate_later, poll_later, read_model, *with_pictures,
-            *WEBHOOK_ROUTES, *DELIVERY_ROUTES, *COST_ROUTES, *OPERATING_ROUTES,
+            *WEBHOOK_ROUTES, *DELIVERY_ROUTES, *COST_ROUTES, *OPERATING_ROUTES, *CANARY_ROUTES,
         ],
     )  # fmt: skip
     return [v1, read_linked, livez, readyz, healthz, metrics]
@@ -205,7 +208,8 @@ def _beside(services: Services) -> dict[str, Callable[[], Coroutine[Any, Any, No
     """What runs beside the requests until the process ends, by name."""
     sweeper = Sweeper(services.store, services.bell, services.settings.worker)
     janitor = Janitor(services.store, services.outputs, services.settings.retention)
-    return {"event-tail": services.tail.run, "sweeper": sweeper.run, "janitor": janitor.run}
+    beside = {"event-tail": services.tail.run, "sweeper": sweeper.run, "janitor": janitor.run}
+    return {**beside, "canaries": services.canaries.run}
 
 
 def _note(services: Services, message: Message) -> None:

@@ -9,6 +9,7 @@ from litestar.dto import MsgspecDTO
 from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
+from api.canary_schemas import ShareRequest
 from api.key_schemas import KeyPatch, KeyRequest, RotateRequest
 from api.openai.schemas import PriceRequest
 from api.operating.schemas import CancelRequest, RedriveRequest
@@ -107,6 +108,12 @@ class EndpointPatchBody(_StrictBody[EndpointPatch]):
     """What changes in a webhook endpoint."""
 
     struct = EndpointPatch
+
+
+class ShareBody(_StrictBody[ShareRequest]):
+    """The body that sets a canary's share."""
+
+    struct = ShareRequest
 
 
 class PauseBody(_StrictBody[PauseRequest]):

@@ -78,7 +78,8 @@ async def cancel_job(job_id: JobId, request: AnyRequest, services: ServicesDepen
 async def retry_job(job_id: JobId, request: AnyRequest, services: ServicesDependency) -> JobView:
     """Queue a failed or dead job anew, with fresh attempts; 409 in any other state."""
     job = await find_job(request, job_id)
-    needs_model(viewer(request), job.request.model, services.settings.models)
+    asked = job.request.canary_for or job.request.model
+    needs_model(viewer(request), asked, services.settings.models)
     settled = await services.store.retry(job.id, actor_for(request, job.key_id))
     services.ring(settled.ring)
     return job_view(settled.job, services)

@@ -12,6 +12,7 @@ import msgspec
 
 from api.adapters import resolve_adapters
 from api.auth import needs_model
+from api.canaries import Canaries, with_canary
 from api.hooks import resolve_webhook
 from api.problems import ProblemError, invalid, model_not_found
 from api.quality import steps_of
@@ -40,10 +41,12 @@ def resolve(
     replay: Replay | None = None,
     *,
     quality: str | None = None,
+    canaries: Canaries | None = None,
 ) -> NewJob:
     """The job that ``submit`` asks for, for ``key``. Raises ProblemError naming the field that can't be taken.
 
-    Where it names no steps, each model takes those that ``quality`` means for it, or its usual ones.
+    Where it names no steps, each model takes those that ``quality`` means for it, or its usual ones. Where one of
+    ``canaries`` takes the job, it is the canary's, at the price of the model asked for.
     """
     name, model = _model(submit, settings, key)
     seed = _RANDOM.randrange(_DRAWN_LIMIT) if names_no_seed(submit) else _seed(submit)
@@ -53,8 +56,9 @@ def resolve(
     exact, seedless = fingerprints(request, model, cache_scope(settings.jobs.cache_scope, key_id, team))
     price = price_of(request, model)
     webhook, secret = resolve_webhook(submit.webhook, settings.webhooks)
-    routes, warnings = routes_of(request, key, settings, partial(_instead, submit, quality, request, settings))
-    return NewJob(
+    build = partial(_instead, submit, quality, request, settings)
+    routes, warnings = routes_of(request, key, settings, build)
+    new = NewJob(
         id=uuid7(),
         request=request,
         lane=model.lane,
@@ -77,6 +81,7 @@ def resolve(
         webhook=webhook,
         webhook_secret=secret,
     )
+    return with_canary(new, canaries, settings, build)
 
 
 def _request(

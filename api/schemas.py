@@ -145,13 +145,14 @@ class CostView(Struct, frozen=True, kw_only=True):
 
 class JobView(Struct, frozen=True, kw_only=True):
     """A job as clients see it. ``model`` renders it; ``fallback_for`` is the one that was asked for, where that is
-    another."""
+    another, and ``canary_for`` that, where its canary renders."""
 
     id: UUID
     object: Literal["job"] = "job"
     state: JobState
     model: str
     fallback_for: str | None
+    canary_for: str | None
     request: RequestView
     progress: ProgressView
     queue: QueueView

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from api.admin.sessions import Sessions
 from api.backpressure import Backpressure
+from api.canaries import Canaries
 from api.keyring import KeyRing
 from api.live import LiveProgress
 from api.minutes import MinuteLimit
@@ -39,6 +40,7 @@ class Services:
     tail: Tail
     keys: KeyRing
     backpressure: Backpressure
+    canaries: Canaries
     links: LinkSigner
     sessions: Sessions
     pixels: PixelWork = field(default_factory=PixelWork)

@@ -104,13 +104,15 @@ async def _understood(submit: JobSubmit, request: AnyRequest, services: Services
             if getattr(submit, name) is not None:
                 raise invalid(name, f"{name} goes with an image, and there is none")
         replay = replay_of(submit, dimensions, request.headers, settings.jobs)
-        return _TakenIn(resolve(submit, dimensions, key, settings, replay), seed_drawn)
+        return _TakenIn(resolve(submit, dimensions, key, settings, replay, canaries=services.canaries), seed_drawn)
     model = able_model(submit.model, key, settings, "image")
     mask = None if submit.mask is None else picture_file("mask", submit.mask)
     source = Source(picture_file("image", submit.image), mask, submit.strength)
     submit = replace(submit, image=digest_of_file(source.image), mask=None if mask is None else digest_of_file(mask))
     replay = replay_of(submit, dimensions, request.headers, settings.jobs)
-    resolved = partial(resolve, dimensions=dimensions, key=key, settings=settings, replay=replay)
+    resolved = partial(
+        resolve, dimensions=dimensions, key=key, settings=settings, replay=replay, canaries=services.canaries
+    )
     new, prepared = await begin(submit, source, model, resolved, services)
     return _TakenIn(new, seed_drawn, prepared)
 

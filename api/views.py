@@ -36,6 +36,7 @@ def job_view(job: Job, services: Services, *, with_path: bool = True) -> JobView
         state=job.state,
         model=job.request.model,
         fallback_for=job.request.fallback_for,
+        canary_for=job.request.canary_for,
         request=_request_view(job.request),
         progress=_progress_of(job, services.live),
         queue=_queue_of(job, services.backpressure),

@@ -98,7 +98,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     ``image`` is what the render begins from: the SHA-256 of a PNG file that lies among the job's inputs
     (``jobstore.inputs``), and ``mask`` that of another, white where the picture is to change. ``strength`` is the share
     of the steps that are taken from there. ``answer`` is for whoever waits for the pictures. ``fallback_for`` is the
-    model that was asked for, where another takes its place.
+    model that was asked for, where another takes its place, and ``canary_for`` that, where its canary renders.
     """
 
     model: str
@@ -123,6 +123,7 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     strength: float | None = None
     answer: AnswerForm | None = None
     fallback_for: str | None = None
+    canary_for: str | None = None
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from jobstore.audit import Actor, AuditStore
+from jobstore.canaries import CanaryStore
 from jobstore.job import CacheOutcome, Job, JobError, JobEvent, JobState, NewJob, Picture, Replay
 from jobstore.keys import KeyStore
 from jobstore.ledger import NOTHING_SPENT, Balance, Spent, UsageRow
@@ -158,7 +159,7 @@ class LaneCount(Struct, frozen=True, kw_only=True):
     count: int
 
 
-class JobStore(AuditStore, KeyStore, OperatorStore, QuotaStore, ReportStore, WebhookStore, Protocol):
+class JobStore(AuditStore, CanaryStore, KeyStore, OperatorStore, QuotaStore, ReportStore, WebhookStore, Protocol):
     """Where jobs live. Every method is one transaction; the store's own clock decides all times.
 
     A store belongs to the event loop that opened it. Methods raise JobStoreError's kinds, and the driver's own

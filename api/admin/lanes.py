@@ -9,6 +9,7 @@ from litestar.response import Template
 from api.admin.forms import posted
 from api.admin.rendering import AnyRequest, done, page
 from api.auth import actor
+from api.canary_routes import canary_views
 from api.lanes import all_lanes, pause_named, resume_named
 from api.openapi import ServicesDependency
 from api.problems import invalid
@@ -22,7 +23,8 @@ _PATH = "/admin/lanes"
 async def show(request: AnyRequest, services: ServicesDependency) -> Template:
     """All lanes with what waits and runs in them."""
     lanes = [lane_view(lane) for lane in (await all_lanes(services)).values()]
-    return await page(request, "lanes.html", title="Lanes", lanes=lanes)
+    canaries = await canary_views(services)
+    return await page(request, "lanes.html", title="Lanes", lanes=lanes, canaries=canaries)
 
 
 @post("/lanes/{lane:str}/pause")

@@ -73,7 +73,7 @@ async def _prepared(
     replay = replay_of(asked, dimensions, request.headers, settings.jobs)
 
     def resolved(submit: SubmitRequest) -> NewJob:
-        new = resolve(submit, dimensions, key, settings, replay, quality=quality_of(asked))
+        new = resolve(submit, dimensions, key, settings, replay, quality=quality_of(asked), canaries=services.canaries)
         return with_answer(new, answer_form(asked, settings, result_ttl(request)))
 
     source = Source(upload.images[0], upload.mask, asked.strength)

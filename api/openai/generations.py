@@ -119,7 +119,10 @@ def _new_job(asked: GenerationRequest, request: AnyRequest, services: Services) 
     dimensions = gather_dimensions(asked.dimensions, request.scope["headers"])
     replay = replay_of(asked, dimensions, request.headers, services.settings.jobs)
     submit = as_submit(asked, services.settings)
-    new = resolve(submit, dimensions, viewer(request), services.settings, replay, quality=quality_of(asked))
+    new = resolve(
+        submit, dimensions, viewer(request), services.settings, replay,
+        quality=quality_of(asked), canaries=services.canaries,
+    )  # fmt: skip
     return with_answer(new, answer_form(asked, services.settings, result_ttl(request)))
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
 from jobstore.audit import Actor
+from jobstore.canaries import CanaryShare, ModelFigures
 from jobstore.operating.figures import Figures
 from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage
 from jobstore.operating.workers import WorkerStatus
-from jobstore.postgres import finding, listing, operating
+from jobstore.postgres import canaries, finding, listing, operating
 from jobstore.postgres.columns import Connection
 from jobstore.postgres.rows import PostgresRows
 from jobstore.rules.many import ActingStore, Found
@@ -19,6 +20,7 @@ from jobstore.rules.many import ActingStore, Found
 T = TypeVar("T")
 
 _SEARCH_S = 10.0
+_CANARIES = "canaries"
 _FIGURES = "figures"  # whoever asks for them: in each of the world's time zones, it may be
 
 
@@ -65,6 +67,18 @@ class PostgresOperators(ActingStore[PostgresRows]):
 
     async def figures(self, zone: str) -> Figures:
         return await self.slowly(lambda c: operating.figures(c, zone), owner=_FIGURES, limit_s=_SEARCH_S)
+
+    async def canary_shares(self) -> tuple[CanaryShare, ...]:
+        return await self.on_connection(canaries.shares)
+
+    async def share_canary(self, model: str, share: float, action: str, by: Actor) -> CanaryShare:
+        return await self.on_connection(lambda c: canaries.share(c, model, share, action, by), together=True)
+
+    async def model_figures(self, models: Sequence[str], window_s: float, currency: str) -> tuple[ModelFigures, ...]:
+        def work(connection: Connection) -> Awaitable[tuple[ModelFigures, ...]]:
+            return canaries.figures(connection, models, window_s, currency)
+
+        return await self.slowly(work, owner=_CANARIES, limit_s=_SEARCH_S)
 
     async def _search(self, work: Callable[[Connection], Awaitable[T]], where: JobFilter) -> T:
         return await self.slowly(work, owner=where.key_id, limit_s=_SEARCH_S)

@@ -29,7 +29,7 @@ _INSTANTS = frozenset(
         "at", "created_at", "deadline_at", "doomed_at", "expires_at", "finished_at", "paused_at", "revoked_at",
         "rung_at", "seen_at", "served_at", "start_at", "start_by", "started_at", "starts_at", "previous_until",
         "failing_since", "disabled_at", "next_at", "tried_at", "delivered_at", "drain_asked_at",
-        "left_at",
+        "left_at", "changed_at",
     }
 )  # fmt: skip
 _AMOUNTS = frozenset({"price", "reserved", "charged", "gpu_seconds", "ceiling", "rate", "most", "held", "used"})

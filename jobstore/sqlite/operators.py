@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
 from jobstore.audit import Actor
+from jobstore.canaries import CanaryShare, ModelFigures
 from jobstore.operating.figures import Figures
 from jobstore.operating.jobs import MOST_COUNTED, Attempt, Counted, JobFilter, JobPage
 from jobstore.operating.workers import WorkerStatus
 from jobstore.rules.many import ActingStore, Found
-from jobstore.sqlite import finding, listing, operating
+from jobstore.sqlite import canaries, finding, listing, operating
 from jobstore.sqlite.database import Database
 from jobstore.sqlite.rows import SqliteRows
 
@@ -58,3 +59,12 @@ class SqliteOperators(ActingStore[SqliteRows]):
 
     async def figures(self, zone: str) -> Figures:
         return await self.on_database(lambda d: operating.figures(d, zone), writes=False)
+
+    async def canary_shares(self) -> tuple[CanaryShare, ...]:
+        return await self.on_database(canaries.shares, writes=False)
+
+    async def share_canary(self, model: str, share: float, action: str, by: Actor) -> CanaryShare:
+        return await self.on_database(lambda d: canaries.share(d, model, share, action, by))
+
+    async def model_figures(self, models: Sequence[str], window_s: float, currency: str) -> tuple[ModelFigures, ...]:
+        return await self.on_database(lambda d: canaries.figures(d, models, window_s, currency), writes=False)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from safelight.cli.client.canary import canary
 from safelight.cli.client.costs import costs
 from safelight.cli.client.jobs import jobs
 from safelight.cli.client.lanes import lanes
@@ -51,6 +52,7 @@ app.command()(submit)
 app.add_typer(jobs, name="jobs")
 app.add_typer(lanes, name="lanes")
 app.add_typer(workers, name="workers")
+app.add_typer(canary, name="canary")
 app.command()(status)
 app.add_typer(webhooks, name="webhooks")
 app.add_typer(quotas, name="quotas")

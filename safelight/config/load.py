@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from safelight.config.adapters import located_adapters
+from safelight.config.canaries import check_canaries
 from safelight.config.digest import model_revision
 from safelight.config.errors import ConfigError
 from safelight.config.fallbacks import check_fallbacks
@@ -126,6 +127,7 @@ def _with_models(settings: Settings, base: Path) -> Settings:
             "two models share a name or alias: " + ", ".join(sorted({n for n in names if names.count(n) > 1}))
         )
     check_fallbacks(models)
+    check_canaries(models)
     return settings
 
 

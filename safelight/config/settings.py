@@ -207,7 +207,8 @@ class ModelSettings(Base, frozen=True, kw_only=True):
 
     ``model`` is a folder in diffusers format (relative to the settings file) or a hub id; all else has defaults. A
     remote model has a ``provider`` instead. ``fallbacks`` are models that take its place, in this order, when its
-    renders fail for good or its jobs have waited ``fallback_after_s`` seconds.
+    renders fail for good or its jobs have waited ``fallback_after_s`` seconds. A canary takes a ``share`` (0 to 1) of
+    the jobs of ``canary_of``.
     ``price`` is in the currency of ``[jobs]`` for one picture, a decimal in quotes, so that no cent is rounded; it is
     short for a ``pricing`` that has nothing else.
     ``sizes`` lists the sizes allowed ("WxH"); empty means any multiple of the family's ``size_multiple`` between
@@ -241,6 +242,8 @@ class ModelSettings(Base, frozen=True, kw_only=True):
     provider: ProviderSettings | None = None
     fallbacks: Annotated[tuple[Name, ...], Meta(max_length=8)] = ()
     fallback_after_s: Positive = 60.0
+    canary_of: str = ""
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.05
 
     def __post_init__(self) -> None:
         """Check what types can't say. Raises ValueError, which msgspec turns into an error that names the table."""

@@ -117,6 +117,9 @@ BATCHES_HALVED = Counter(
 FALLBACKS = Counter(
     "safelight_fallbacks_total", "Jobs sent on to another model: lane_down, lane_full, or an error's code.", ("cause",)
 )
+CANARY_SHARE = Gauge(
+    "safelight_canary_share", "Which share of a model's jobs its canary takes, from 0 to 1.", ("canary_of", "model")
+)
 PROVIDER_SECONDS = Histogram(
     "safelight_provider_seconds",
     "From asking a provider to its pictures (ok), or to its error by code, in seconds.",

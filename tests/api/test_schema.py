@@ -58,6 +58,7 @@ def test_every_endpoint_is_described(http: httpx.Client) -> None:
         "/v1/webhooks/deliveries/{delivery_id}/redeliver", "/v1/webhooks/deliveries/redeliver",
         "/v1/jobs/count", "/v1/jobs/cancel", "/v1/jobs/{job_id}/attempts", "/v1/workers", "/v1/workers/{worker_id}",
         "/v1/workers/{worker_id}/drain", "/v1/workers/{worker_id}/resume", "/v1/overview", "/v1/costs", "/v1/latency",
+        "/v1/canaries", "/v1/canaries/{name}/share", "/v1/canaries/{name}/promote", "/v1/canaries/{name}/rollback",
         "/v1/scaling", "/v1/scaling/{lane}",
         "/livez", "/readyz", "/healthz", "/metrics",
     }  # fmt: skip

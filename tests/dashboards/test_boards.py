@@ -67,7 +67,7 @@ def test_panels_fill_the_page() -> None:
 def test_dashboards_keep_their_addresses() -> None:
     """A uid is in bookmarks and in links."""
     assert {board["uid"] for board in boards().values()} == {
-        "safelight-queue", "safelight-workers", "safelight-cost", "safelight-api",
+        "safelight-queue", "safelight-workers", "safelight-cost", "safelight-canary", "safelight-api",
     }  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def test_variables_are_used() -> None:
         for variable in variables:
             assert f"${variable}" in text or f"${{{variable}}}" in text, (name, variable)
     named = {variable["name"] for board in boards().values() for variable in board["templating"]["list"]}
-    assert named == {"datasource", "lane", "model", "worker", "route"}
+    assert named == {"datasource", "lane", "model", "worker", "route", "canary", "stable"}
 
 
 def test_what_is_provisioned_is_yaml() -> None:

@@ -19,7 +19,8 @@ JOBS = 12
 _ENOUGH = "\n  and on (model)"  # what a rule wants of a busy hour, which nobody waits for here
 # Grafana's variables, as they are with everything chosen.
 VARIABLES = {
-    "$lane": ".*", "$model": ".*", "$worker": ".*", "$route": ".*", "$__rate_interval": "1m", "$__range": "5m",
+    "$lane": ".*", "$model": ".*", "$worker": ".*", "$route": ".*", "$canary": "next", "$stable": "scenes",
+    "$__rate_interval": "1m", "$__range": "5m",
 }  # fmt: skip
 EMPTY = {
     "Utilisation that the driver tells, by worker": "a CPU has no driver that tells",
@@ -42,6 +43,9 @@ class Run:
             "[webhooks]\nallow_http = true\nallow_private = true\nlook_s = 0.5\n[telemetry.dimensions]\nteam = 5\n"
             f'[models.scenes]\nmodel = "{REPOSITORY}/models/scenes-flux"\nfamily = "flux"\ndtype = "float32"\n'
             f'lane = "{lane}"\nsteps = 4\nguidance = 0.0\nsizes = ["64x64"]\nmax_sequence_length = 24\nprice = "0.01"\n'
+            f'[models.next]\nmodel = "{REPOSITORY}/models/scenes-flux"\nfamily = "flux"\ndtype = "float32"\n'
+            f'revision = "next"\nlane = "{lane}"\nsteps = 4\nguidance = 0.0\nsizes = ["64x64"]\n'
+            'max_sequence_length = 24\ncanary_of = "scenes"\nshare = 0.0\n'
         )
         self._environment = {
             "SAFELIGHT_CONFIG": str(folder / "safelight.toml"),
@@ -67,6 +71,7 @@ class Run:
         fields = {"prompt": "a red circle", "dimensions": {"team": "red"}}
         before = self._seen()
         jobs = [self.server.submit(seed=first_seed + number, **fields) for number in range(JOBS)]
+        jobs.append(self.server.submit(model="next", seed=first_seed, **fields))  # the canary, asked for by name
         for job in jobs:
             assert self.server.ended(job["id"])["state"] == "succeeded"
         assert self.server.submit(seed=first_seed, **fields)["cache"] == "hit"
@@ -75,7 +80,7 @@ class Run:
             answer = self.server.http.post("/v1/jobs", json=body, headers={"Idempotency-Key": f"key-{first_seed}"})
             assert answer.status_code in (200, 202), answer.text
         self.server.ended(answer.json()["id"])
-        wait_for("the jobs to be scraped", lambda: self._seen() >= before + JOBS + 1)
+        wait_for("the jobs to be scraped", lambda: self._seen() >= before + JOBS + 2)
 
     def _seen(self) -> float:
         return sum(self.prometheus.query('safelight_jobs_finished_total{state="succeeded"}'))

@@ -37,5 +37,5 @@ async def _open_newer(self: Database) -> None:
     await _open(self)
 
 
-postgres.fresh_database = _fresh_of_newer
+postgres.fresh_database = _fresh_of_newer  # type: ignore[assignment]
 Database.open = _open_newer  # type: ignore[method-assign]

@@ -37,6 +37,7 @@ RELEASED: dict[str, dict[str, int]] = {
         "id": 1, "state": 2, "model": 3, "fallback_for": 4, "request": 5, "progress": 6, "queue": 7, "images": 8,
         "cache": 9, "cost": 10, "attempts": 11, "error": 12, "warnings": 13, "dimensions": 14,
         "cancel_requested": 15, "webhook": 16, "created_at": 17, "started_at": 18, "finished_at": 19,
+        "canary_for": 20,
     },
     "JobRequest": {
         "model": 1, "prompt": 2, "negative_prompt": 3, "size": 4, "n": 5, "steps": 6, "guidance": 7, "adapters": 8,
