@@ -38,15 +38,16 @@ def ask(**changes: Any) -> RenderRequest:
     return RenderRequest(**arguments)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _frozen_libraries() -> Iterator[None]:
-    """What the libraries hold is not looked through again at every collection, of which the engine asks for many."""
+@pytest.fixture(scope="module", autouse=True)
+def _frozen_libraries() -> None:
+    """What is there before a file's tests is not looked through at every collection, of which the engine asks for many.
+
+    Once for each file: its tests may have been the first to load the compiler.
+    """
     from diffusers import FluxPipeline, StableDiffusionPipeline  # noqa: F401
 
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def load_pipeline(model: ModelSettings, device: Device) -> Any:
