@@ -22,6 +22,9 @@ CASES = {
     'kind = "cfg"\ndevices = 3': "guidance branches",
     'kind = "cfg"\ndevices = 2': "'cfg' is for sd15, sdxl, sd3, qwen-image; flux has no guidance branches",
     'kind = "ulysses"\ndevices = 2\ntimeout_s = 0': "timeout_s",
+    'kind = "ulysses"\ndevices = 2\nstride = 2': "stride are those of async",
+    'kind = "async"\ndevices = 2\nstride = 3': "stride",
+    'kind = "async"\ndevices = 2\nwarmup = 0': "warmup",
     'kind = "ulysses"\ndevices = 2\n[models.m.parallel.verify]\npsnr = -1': "psnr",
 }
 
@@ -49,6 +52,19 @@ def test_what_can_t_be_is_refused_by_name(tmp_path: Path, parallel: str, words: 
     with pytest.raises(ConfigError, match=r"models\.m") as caught:
         model_of(tmp_path, parallel)
     assert words in str(caught.value)
+
+
+def test_a_lossy_kind_is_held_to_other_limits(tmp_path: Path) -> None:
+    """Unless the settings name their own."""
+    plain = model_of(tmp_path, 'kind = "async"\ndevices = 2').parallel
+    own = model_of(tmp_path, 'kind = "async"\ndevices = 3\nstride = 2\nverify = { psnr = 30.0 }').parallel
+    assert plain is not None
+    assert own is not None
+    assert (plain.lossy, plain.verify.psnr, plain.look) == (True, 20.0, "async-2, warm-up 2, stride 1")
+    assert (own.verify.psnr, own.verify.ssim, own.look) == (30.0, 0.9, "async-3, warm-up 2, stride 2")
+    exact = model_of(tmp_path, 'kind = "ulysses"\ndevices = 2').parallel
+    assert exact is not None
+    assert (exact.lossy, exact.look) == (False, "")
 
 
 def test_what_does_not_go_with_it_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from actors.engine.errors import ModelUnavailableError
 from actors.engine.families.base import Inputs
 from actors.engine.parallel.orders import Order
+from actors.engine.parallel.stages.gang import Gang
 
 if TYPE_CHECKING:
     from actors.engine.parallel.denoisers import Denoiser
@@ -117,6 +118,7 @@ KINDS: dict[str, Kind] = {
     "ring": Kind(Together, f"{_PROGRAMS}.spreading:Ring"),
     "tensor": Kind(Together, f"{_PROGRAMS}.spreading:Tensor"),
     "cfg": Kind(Branches, f"{_PROGRAMS}.programs:Whole"),
+    "async": Kind(Gang, f"{_PROGRAMS}.stages.program:Staged"),
 }
 """By the ``kind`` of ``[models.NAME.parallel]``."""
 

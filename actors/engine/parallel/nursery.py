@@ -19,7 +19,12 @@ FORKS = hasattr(os, "fork") and hasattr(os, "pidfd_open")
 
 _ANSWER = struct.Struct("i")  # a process's number
 _MOST_FDS = 8
-_LIBRARIES = ("actors.engine.families", "actors.engine.parallel.programs", "actors.engine.parallel.spreading")
+_LIBRARIES = (
+    "actors.engine.families",
+    "actors.engine.parallel.programs",
+    "actors.engine.parallel.spreading",
+    "actors.engine.parallel.stages.program",
+)
 
 
 def beg(link: socket.socket, fds: Sequence[int]) -> tuple[int, int]:

@@ -35,7 +35,7 @@ class Whole:
             found = find_denoiser(seat.model)
             self._module = load_denoiser(found, seat.model, seat.device)
         self.spread(self._module, seat)
-        self._stepped = _dressed(self._module, found.pipeline)
+        self._stepped = dressed(self._module, found.pipeline)
         return weights_of(self._module)
 
     def spread(self, module: torch.nn.Module, seat: Seat) -> None:
@@ -51,7 +51,7 @@ class Whole:
         return [module(**{**one.batched, **one.shared, "return_dict": False})[0] for one in order.passes]
 
 
-def _dressed(module: torch.nn.Module, pipeline: str) -> torch.nn.Module:
+def dressed(module: torch.nn.Module, pipeline: str) -> torch.nn.Module:
     """The denoiser as a family's inputs name its arguments."""
     with torchao_hushed():
         from actors.engine.families import family_kind  # brings all pipelines with it
