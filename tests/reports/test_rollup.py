@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dashboards.sql.install import install
+from jobstore.postgres.sources import arguments, spans
 from jobstore.postgres.store import PostgresStore
 from jobstore.retention import Ages
 from tests.reports.by_hand import asked, by_hand, times_by_hand
@@ -179,6 +180,31 @@ def told_by(connection: psycopg.Connection, zone: str, start: datetime) -> dict[
         days = [zone, start.date(), (start + 2 * DAY).date()]
         rows[view] = sorted(map(str, connection.execute(query.encode(), days).fetchall()))
     return rows
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+def test_the_hours_of_three_years_are_looked_at_a_few_times(database: str, zone: str) -> None:
+    """By day: each hour is not held against each day. Counted in rows, which no other work on the machine changes."""
+    query = asked(first=date(2024, 1, 1), last=date(2026, 12, 31), zone=zone, by=("day",))
+    hours = """
+    INSERT INTO usage_hour SELECT hour, true
+    FROM generate_series('2023-12-30'::timestamptz, '2027-01-02', interval '1 hour') AS hour
+    """
+    ask = f"WITH {spans(query)} done AS (SELECT) SELECT (SELECT count(*) FROM whole), (SELECT count(*) FROM gap)"
+    with psycopg.connect(database) as connection:
+        connection.execute("SET statement_timeout = '20s'")
+        written = connection.execute(hours).rowcount
+        [row] = connection.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {ask}".encode(), arguments(query)).fetchall()
+        # 1,096 days; in Nepal each cuts an hour, of which a gap is left.
+        counted = connection.execute(ask.encode(), arguments(query)).fetchone()
+    assert counted == ((26_304, 0) if zone == "UTC" else (26_304 - 1_097 + 1, 1_097))
+    assert rows_seen(row[0][0]["Plan"]) < 20 * written
+
+
+def rows_seen(node: dict[str, Any]) -> float:
+    """How many rows the nodes of a plan made or left out."""
+    own = node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+    return float(own + sum(rows_seen(part) for part in node.get("Plans", ())))
 
 
 async def sum_up(url: str) -> int:
