@@ -85,7 +85,7 @@ async def _render(parts: Parts, held: HeldJob, checkpoints: Checkpointer) -> Fin
     try:
         with traces.span("store pictures"):
             pictures = await store_pictures(
-                parts.outputs, held.lease, result, revision=model.revision, metadata=metadata
+                parts.outputs, held.lease, result, revision=model.revision, metadata=metadata, lossy=model.lossy
             )
     except OutputsUnavailableError as error:
         error.spent = Spent(gpu_seconds=_decimal(result.device_seconds), device=result.device)

@@ -32,10 +32,13 @@ class OutputsUnavailableError(Exception):
 
 
 async def store_pictures(
-    outputs: Outputs, lease: Lease, result: RenderResult, *, revision: str, metadata: bool
+    outputs: Outputs, lease: Lease, result: RenderResult, *, revision: str, metadata: bool, lossy: str = ""
 ) -> tuple[Picture, ...]:
-    """Encode the images and put them under the lease's own keys. Raises OutputsUnavailableError."""
-    texts = _infotexts(lease, result, revision) if metadata else [None] * len(result.images)
+    """Encode the images and put them under the lease's own keys. Raises OutputsUnavailableError.
+
+    ``lossy`` is what the metadata says of a plan that is not exact.
+    """
+    texts = _infotexts(lease, result, revision, lossy) if metadata else [None] * len(result.images)
     return tuple(
         [await _store(outputs, lease, index, image, texts[index]) for index, image in enumerate(result.images)]
     )
@@ -58,10 +61,10 @@ async def discard_pictures(outputs: Outputs, lease: Lease, pictures: tuple[Pictu
         _log.info("pictures not deleted", action="storing.discard_failed", error=type(error).__name__)
 
 
-def _infotexts(lease: Lease, result: RenderResult, revision: str) -> list[str | None]:
+def _infotexts(lease: Lease, result: RenderResult, revision: str, lossy: str) -> list[str | None]:
     request = lease.job.request
     return [
-        infotext(request, seed=seed, sampler=result.sampler, revision=revision, version=__version__)
+        infotext(request, seed=seed, sampler=result.sampler, revision=revision, version=__version__, lossy=lossy)
         for seed in request.seeds
     ]
 

@@ -41,7 +41,7 @@ class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     negative_prompt: str | None = None
     size: str | None = None
     n: Annotated[int, Meta(ge=1, le=10)] = 1
-    steps: Annotated[int, Meta(ge=1, le=1000)] | None = None
+    steps: Annotated[int, Meta(ge=1, extra_json_schema={"maximum": 1000})] | None = None
     guidance: Annotated[float, Meta(ge=0, le=100)] | None = None
     adapters: Adapters | None = None
     seed: Seed | None = None
@@ -221,7 +221,8 @@ class ModelView(Struct, frozen=True, kw_only=True):
     multiples of ``size_multiple`` from ``min_side`` to ``max_side``; else those are the shortest and the longest side
     of ``sizes``. ``default_guidance`` is null where the pipeline
     decides. ``adapter_weights`` are what the adapters get where a request says nothing else. ``takes_images`` tells
-    whether a render may begin from a picture.
+    whether a render may begin from a picture. ``lossy`` is null where a picture depends on its request alone, up to
+    rounding; else it says how several devices make it in less time, and not quite the same.
     """
 
     id: str
@@ -242,6 +243,7 @@ class ModelView(Struct, frozen=True, kw_only=True):
     adapter_weights: dict[str, float]
     default: bool
     pricing: PricingView
+    lossy: str | None
 
 
 class ModelList(Struct, frozen=True, kw_only=True):

@@ -96,6 +96,7 @@ def model_list(settings: Settings, key: ApiKey | None = None) -> ModelList:
                 adapter_weights={name: adapter.weight for name, adapter in sorted(model.adapters.items())},
                 default=name == settings.default_model,
                 pricing=_pricing_of(model, settings.jobs.currency),
+                lossy=model.lossy or None,
             )
             for name, model in settings.models.items()
             if key is None or key.may_use(name)

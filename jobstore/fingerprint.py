@@ -29,8 +29,8 @@ def fingerprints(request: JobRequest, model: ModelSettings, scope: str | None) -
 
     In it: the model's id, revision, variant, dtype, quantization, family and family version, text length, adapters with
     their weights and what they are, the prompt to the letter, size, steps, guidance, n and seed, and the picture and
-    the mask that the render begins from, with its strength. Not in it: file format, priority, dimensions, deadline,
-    previews, the name a model goes by.
+    the mask that the render begins from, with its strength, and how several devices share in it where that is lossy.
+    Not in it: file format, priority, dimensions, deadline, previews, the name a model goes by.
     """
     look: dict[str, Any] = {
         "model": model.identity,
@@ -51,6 +51,8 @@ def fingerprints(request: JobRequest, model: ModelSettings, scope: str | None) -
     }
     if model.quantize != "none":  # left out else: pictures that were rendered before there was such a thing stay known
         look["quantize"] = model.quantize
+    if model.lossy:
+        look["parallel"] = model.lossy
     if scope is not None:
         look["scope"] = scope
     if request.image is not None:

@@ -76,11 +76,12 @@ def read_infotext(data: bytes) -> str:
     return _infotext_of(decode(data))
 
 
-def infotext(request: JobRequest, *, seed: int, sampler: str, revision: str, version: str) -> str:
+def infotext(request: JobRequest, *, seed: int, sampler: str, revision: str, version: str, lossy: str = "") -> str:
     """The parameters of one picture in the form that the AUTOMATIC1111 web UI writes.
 
     The prompt comes first, then a line for the negative prompt if there is one, then the rest in one line. It holds
-    no path, key or tenant: ``revision`` goes in as "Model hash" only where it is a digest.
+    no path, key or tenant: ``revision`` goes in as "Model hash" only where it is a digest. ``lossy`` is how the picture
+    comes to differ from what one device makes of the same.
     """
     rest: dict[str, object] = {"Steps": request.steps}
     if sampler:
@@ -94,6 +95,8 @@ def infotext(request: JobRequest, *, seed: int, sampler: str, revision: str, ver
     rest |= {"Seed": seed, "Size": f"{request.width}x{request.height}", "Model": request.model}
     if re.fullmatch(r"[0-9a-f]{7,64}", revision):
         rest["Model hash"] = revision[:10]
+    if lossy:
+        rest["Lossy"] = lossy
     rest["Version"] = f"safelight {version}"
     lines = [request.prompt]
     if request.negative_prompt:

@@ -94,7 +94,7 @@ NUMBERS: Mapping[str, Mapping[str, int]] = {
     "Model": {
         "id": 1, "aliases": 2, "created": 3, "owned_by": 4, "sizes": 5, "default_size": 6, "min_side": 7,
         "max_side": 8, "size_multiple": 9, "default_steps": 10, "default_guidance": 11, "negative_prompt": 12,
-        "takes_images": 13, "adapters": 14, "adapter_weights": 15, "default": 16, "pricing": 17,
+        "takes_images": 13, "adapters": 14, "adapter_weights": 15, "default": 16, "pricing": 17, "lossy": 18,
     },
     "Pricing": {
         "currency": 1, "per_image": 2, "per_megapixel": 3, "per_megapixel_step": 4, "per_adapter": 5, "minimum": 6,

@@ -84,8 +84,8 @@ class ParallelSettings(Base, frozen=True, kw_only=True):
 
     @property
     def look(self) -> str:
-        """What decides how the pictures of a lossy kind differ: ``async-2, warm-up 2, stride 1``. Else empty."""
-        return f"{self.label}, warm-up {self.warmup}, stride {self.stride}" if self.lossy else ""
+        """What decides how the pictures of a lossy kind differ: ``async-2 warm-up 2 stride 1``. Else empty."""
+        return f"{self.label} warm-up {self.warmup} stride {self.stride}" if self.lossy else ""
 
     @property
     def label(self) -> str:

@@ -276,6 +276,11 @@ class ModelSettings(Base, frozen=True, kw_only=True):
         return self.model if self.provider is None else self.provider.model
 
     @property
+    def lossy(self) -> str:
+        """How its pictures come about where they differ from those of one device by more than rounding; else empty."""
+        return "" if self.parallel is None else self.parallel.look
+
+    @property
     def takes_images(self) -> bool:
         """True where a render may begin from a picture: on our own devices, in a family that is known to."""
         return self.provider is None and self.traits.takes_images

@@ -93,6 +93,9 @@ def test_infotext_in_full() -> None:
     inked = msgspec.structs.replace(request, adapters=(("ink", 0.5), ("mist", 1.0)))
     inked_text = infotext(inked, seed=2, sampler="", revision="", version="0.1.0")
     assert "CFG scale: 3.5, Adapters: ink=0.5 mist=1, Seed: 2" in inked_text
+    lossy = infotext(request, seed=2, sampler="", revision="", version="0.1.0", lossy="async-2 warm-up 2 stride 1")
+    assert "Model: scenes, Lossy: async-2 warm-up 2 stride 1, Version: safelight 0.1.0" in lossy
+    assert "Lossy" not in text
     assert "hash" not in infotext(request, seed=2, sampler="", revision="/srv/models/x", version="0.1.0")
 
 

@@ -9,8 +9,9 @@ import httpx
 import msgspec
 import pytest
 
+from api.views import model_list
 from jobstore.outputs import Outputs
-from safelight.config import ModelSettings, PricingSettings
+from safelight.config import ModelSettings, ParallelSettings, PricingSettings, Settings
 from tests.api.site import SETTINGS, Driver, Site
 from tests.api.test_jobs import submit
 from tests.api.test_problems import assert_problem
@@ -95,6 +96,15 @@ def test_models_tell_their_prices(http: httpx.Client) -> None:
         "0.05",
         "USD",
     )
+
+
+def test_models_tell_what_is_lossy() -> None:
+    """In how many stages, beside the price; null where several devices, or one, render the same."""
+    parallel = {"lossy": ParallelSettings(kind="async", devices=2), "exact": ParallelSettings(kind="tensor", devices=2)}
+    models = {name: ModelSettings(model="a/flux", family="flux", parallel=plan) for name, plan in parallel.items()}
+    settings = Settings(models={**models, "plain": ModelSettings(model="a/flux")})
+    told = {model.id: model.lossy for model in model_list(settings).data}
+    assert told == {"lossy": "async-2 warm-up 2 stride 1", "exact": None, "plain": None}
 
 
 @pytest.mark.parametrize(

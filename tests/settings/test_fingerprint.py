@@ -11,7 +11,7 @@ from jobstore.fingerprint import batch_key, cache_scope
 from jobstore.fingerprint import fingerprints as scoped_fingerprints
 from jobstore.ids import uuid7
 from jobstore.job import CacheMode, JobRequest, PictureFormat
-from safelight.config import ModelSettings
+from safelight.config import ModelSettings, ParallelSettings
 from safelight.config.settings import AdapterSettings
 
 MODEL = ModelSettings(model="a/b", family="flux", revision="r1")
@@ -42,6 +42,20 @@ def test_a_parameter_of_the_picture_changes_both(change: dict[str, Any]) -> None
     """Exactly as written: a blank more is another prompt."""
     changed = fingerprints(msgspec.structs.replace(REQUEST, **change), MODEL)
     assert all(one != other for one, other in zip(changed, fingerprints(REQUEST, MODEL), strict=True))
+
+
+def test_a_lossy_plan_changes_both_and_an_exact_one_neither() -> None:
+    """By the number of devices, the exact steps and the stride: pictures of such are never taken for one another."""
+    plans = [
+        ParallelSettings(kind="async", devices=2),
+        ParallelSettings(kind="async", devices=3),
+        ParallelSettings(kind="async", devices=2, warmup=3),
+        ParallelSettings(kind="async", devices=2, stride=2),
+    ]
+    found = [fingerprints(REQUEST, msgspec.structs.replace(MODEL, parallel=plan)) for plan in plans]
+    assert len({one for pair in [*found, fingerprints(REQUEST, MODEL)] for one in pair}) == 2 * (len(plans) + 1)
+    exact = msgspec.structs.replace(MODEL, parallel=ParallelSettings(kind="ulysses", devices=2))
+    assert fingerprints(REQUEST, exact) == fingerprints(REQUEST, MODEL)
 
 
 def test_the_seed_changes_the_first_alone() -> None:

@@ -60,8 +60,8 @@ def test_a_lossy_kind_is_held_to_other_limits(tmp_path: Path) -> None:
     own = model_of(tmp_path, 'kind = "async"\ndevices = 3\nstride = 2\nverify = { psnr = 30.0 }').parallel
     assert plain is not None
     assert own is not None
-    assert (plain.lossy, plain.verify.psnr, plain.look) == (True, 20.0, "async-2, warm-up 2, stride 1")
-    assert (own.verify.psnr, own.verify.ssim, own.look) == (30.0, 0.9, "async-3, warm-up 2, stride 2")
+    assert (plain.lossy, plain.verify.psnr, plain.look) == (True, 20.0, "async-2 warm-up 2 stride 1")
+    assert (own.verify.psnr, own.verify.ssim, own.look) == (30.0, 0.9, "async-3 warm-up 2 stride 2")
     exact = model_of(tmp_path, 'kind = "ulysses"\ndevices = 2').parallel
     assert exact is not None
     assert (exact.lossy, exact.look) == (False, "")

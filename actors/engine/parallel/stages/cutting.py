@@ -80,7 +80,9 @@ def cut(costs: Sequence[float], parts: int, last_times: int = 1) -> tuple[int, .
     for cost in costs:
         sums.append(sums[-1] + cost)
     count = len(costs)
-    best = {end: (sums[end], ()) for end in range(1, count + 1)}  # the first parts end before ``end``
+    best: dict[int, tuple[float, tuple[int, ...]]] = {
+        end: (sums[end], ()) for end in range(1, count + 1)
+    }  # the first parts end before ``end``
     if parts == 1:
         return ()
     for part in range(2, parts + 1):

@@ -41,7 +41,7 @@ def read_share(
     module = empty_denoiser(found, dtype, buffers=False)
     others = tuple(f"{name}." for name, _ in blocks_of(module) if name not in blocks)
     wanted = {name for name in module.state_dict() if not name.startswith(others)}
-    weights = {}
+    weights: dict[str, torch.Tensor] = {}
     for file in _files(found, model):
         weights |= _read(file, wanted, dtype)
     if set(weights) >= {name for name in wanted if module.state_dict()[name].is_meta}:

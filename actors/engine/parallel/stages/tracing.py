@@ -110,7 +110,7 @@ def trace(module: torch.nn.Module, call: Callable[..., Any], arguments: Mapping[
     try:
         with torch.enable_grad():
             given = {name: tree_map(_meta, value) for name, value in arguments.items()}
-            given[sample] = _Mark.apply(given[sample], _SAMPLE)
+            given[sample] = _mark(given[sample], _SAMPLE)
             output = call(**{**given, "return_dict": False})[0]
     finally:
         for handle in handles:
@@ -156,9 +156,14 @@ def _bare(value: Any) -> Any:
     return value.detach() if isinstance(value, torch.Tensor) else value
 
 
+def _mark(tensor: torch.Tensor, port: Port) -> torch.Tensor:
+    marked: torch.Tensor = _Mark.apply(tensor, port)  # type: ignore[no-untyped-call]
+    return marked
+
+
 def _marked(value: Any, port: Port) -> Any:
     followed = isinstance(value, torch.Tensor) and value.is_floating_point() and value.requires_grad
-    return _Mark.apply(value, port) if followed else value
+    return _mark(value, port) if followed else value
 
 
 def _ports(value: Any) -> set[Port]:

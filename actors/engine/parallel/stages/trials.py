@@ -32,7 +32,7 @@ def trial(
         return torch.empty(shape, dtype=dtype, device="meta")
 
     if found.kind.__name__ == "UNet2DConditionModel":
-        given = {
+        given: dict[str, Any] = {
             "sample": tensor(rows, config["in_channels"], height, width),
             "timestep": tensor(rows).float(),
             "encoder_hidden_states": tensor(rows, _CLIP, config["cross_attention_dim"]),
