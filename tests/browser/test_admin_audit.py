@@ -59,9 +59,13 @@ def test_the_log_is_read_narrowed_and_downloaded(site: Site, page: Page, shots: 
 
 
 def test_the_log_fits_a_phone(site: Site, phone: Page, shots: Path) -> None:
-    """The table scrolls in its own box."""
+    """The table scrolls in its own box, the section is in sight, and the filter is folded until it is wanted."""
     write(site, 3)
     sign_in(site, phone, "/admin/audit")
+    expect(phone.get_by_role("link", name="Audit", exact=True)).to_be_in_viewport(ratio=1)
+    expect(phone.get_by_label("Who", exact=True)).to_be_hidden()
+    phone.get_by_text("Filter", exact=True).click()
+    expect(phone.get_by_label("Who", exact=True)).to_be_visible()
     assert_fits(phone)
     assert_accessible(phone)
     shoot(phone, shots, "log")

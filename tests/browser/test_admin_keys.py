@@ -124,6 +124,8 @@ def sign_in(site: Site, page: Page, path: str) -> None:
     secret = site.call(make_key(site.services.store, "ops", admin=True))
     site.services.keys.forget()
     page.goto(f"{site.url}{path}")
+    box = page.get_by_label("API key").bounding_box()
+    assert box is not None and box["width"] > 200, "there is room for a key"
     page.get_by_label("API key").fill(secret)
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("navigation", name="Sections")).to_be_visible()

@@ -69,6 +69,7 @@ def test_without_workers_it_says_how_to_start_one(site: Site, phone: Page, shots
     shoot(phone, shots, "empty")
     start_worker(site, "gpu-1")
     expect(phone.get_by_role("row", name="gpu-1")).to_be_visible()
+    expect(phone.get_by_role("button", name="Drain gpu-1")).to_be_in_viewport(ratio=1)
     assert_fits(phone)
     shoot(phone, shots, "phone")
     phone.get_by_role("link", name="gpu-1", exact=True).click()

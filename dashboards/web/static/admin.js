@@ -86,6 +86,20 @@ function busy(region) {
     && document.activeElement.matches("input, select, textarea"));
 }
 
+// On a phone, the section that is open is brought into sight, and filters are folded: what they find comes first.
+function fitPhone() {
+  const here = document.querySelector(".sections [aria-current]");
+  const list = here?.closest("ul");
+  if (list) {
+    const [item, box] = [here.getBoundingClientRect(), list.getBoundingClientRect()];
+    list.scrollLeft += item.left - box.left - (box.width - item.width) / 2;
+  }
+  const wide = matchMedia("(min-width: 40rem)");
+  const fold = () => { for (const filter of document.querySelectorAll("[data-fold]")) filter.open = wide.matches; };
+  fold();
+  wide.addEventListener("change", fold);
+}
+
 // Charts: what they show stands in the attribute, their colours come from the style sheet.
 const COLOURS = ["--info", "--accent", "--good", "--warn", "--strong-line", "--bad"];
 
@@ -171,6 +185,7 @@ document.addEventListener("DOMContentLoaded", () => {
   paint();
   tellZone();
   showPause();
+  fitPhone();
   connect();
   redraw();
   document.addEventListener("click", click);
