@@ -31,7 +31,7 @@ BODIES: list[tuple[dict[str, Any], str]] = [
     ({"n": "2"}, "n must be a whole number"),
     ({"steps": 1.5}, "steps must be a whole number"),
     ({"steps": "8"}, "steps must be a whole number"),
-    ({"steps": 101}, "steps must be at most 100"),
+    *(({"steps": steps}, "steps must be at most 100") for steps in (101, 9999, 10**30)),
     ({"guidance": "3"}, "guidance must be a number"),
     ({"guidance": 100.5}, "guidance must be at most 100"),
     ({"deadline_s": 0}, "deadline_s must be more than 0"),

@@ -101,7 +101,7 @@ WRONG = {
     "prompt": (" ", "must not be empty"),
     "seed": ("-7", "0 to"),
     "n": ("40", "Pictures must be at most 10"),
-    "steps": ("5000", "Steps must be at most 1000"),
+    "steps": ("5000", "Steps must be at most 100"),
     "guidance": ("101", "Guidance must be at most 100"),
 }
 
