@@ -182,6 +182,12 @@ def viewer(connection: Connection) -> ApiKey | None:
     return key
 
 
+def sharer(connection: Connection) -> UUID | None:
+    """Whose share of room and seats the request takes from; None where no key is needed: all are one then."""
+    key = viewer(connection)
+    return None if key is None else key.id
+
+
 def bound_to(connection: Connection) -> ApiKey | None:
     """The key whose own things alone the request may see; None where it may see everybody's.
 

@@ -6,14 +6,16 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from litestar import Request
 from msgspec.structs import replace
 
-from api.auth import needs_model
+from api.auth import needs_model, sharer
 from api.changing import with_inputs
 from api.inputs import Prepared, fitting_size, open_pictures, prepare
 from api.problems import ProblemError, invalid, model_not_found
+from api.room import Held
 from api.schemas import SubmitRequest
 from api.services import Services
 from api.submitting import Accepted, accept
@@ -24,8 +26,10 @@ from jobstore.keys import ApiKey
 from safelight.config import ModelSettings, Settings
 
 T = TypeVar("T")
+AnyRequest = Request[Any, Any, Any]
 
 _READ_S = 120
+_SILENT_S = 10  # of them, in which nothing comes
 _FORMS = 2  # the body, and what is decoded of it
 _STRENGTH = 0.8
 _STRENGTH_IN_MASK = 1.0  # what is masked gives way altogether, as OpenAI's clients expect
@@ -42,22 +46,38 @@ class Source(NamedTuple):
     strength: float | None
 
 
-def room_for_body(services: Services, size: int | None) -> AbstractAsyncContextManager[None]:
+def room_for_body(request: AnyRequest, services: Services, size: int | None) -> AbstractAsyncContextManager[Held]:
     """Hold it from before a body of so many bytes (None: not known) is read until its pictures are got ready.
+
+    What is no larger than other bodies has room of its own. Raises ProblemError.
+    """
+    server, pixels = services.settings.server, services.pixels
+    small = size is not None and 0 < size <= server.body_limit_bytes
+    most = server.upload_limit_bytes
+    room = pixels.small_bodies if small else pixels.bodies
+    return room.take(_FORMS * min(size or most, most), sharer(request))
+
+
+async def in_time(request: AnyRequest, read: Awaitable[T]) -> T:
+    """What is read of a body, if it comes soon enough and never stops for long: others wait for its room.
 
     Raises ProblemError.
     """
-    most = services.settings.server.upload_limit_bytes
-    return services.pixels.bodies.take(_FORMS * min(size or most, most))
+    receive = request.receive
 
+    async def next_part() -> Any:
+        async with asyncio.timeout(_SILENT_S):
+            return await receive()
 
-async def in_time(read: Awaitable[T]) -> T:
-    """What is read of a body, if it comes soon enough: others wait for its room. Raises ProblemError."""
+    request.receive = next_part
     try:
         async with asyncio.timeout(_READ_S):
             return await read
     except TimeoutError:
-        raise ProblemError(408, "upload_too_slow", f"the body did not come within {_READ_S} seconds") from None
+        detail = f"the body did not come within {_READ_S} seconds, or nothing came of it for {_SILENT_S}"
+        raise ProblemError(408, "upload_too_slow", detail) from None
+    finally:
+        request.receive = receive
 
 
 def able_model(name: str | None, key: ApiKey | None, settings: Settings, field: str) -> ModelSettings:
@@ -77,6 +97,7 @@ def able_model(name: str | None, key: ApiKey | None, settings: Settings, field: 
 
 
 async def begin(
+    request: AnyRequest,
     submit: SubmitRequest,
     source: Source,
     model: ModelSettings,
@@ -87,7 +108,7 @@ async def begin(
 
     Without a size it is the one of ``model`` nearest to the picture's shape. Raises ProblemError naming the field.
     """
-    async with services.pixels.uploads:
+    async with services.pixels.uploads.take(1, sharer(request)):
         pictures = await services.pixels.run(lambda: open_pictures(source.image, source.mask))
         if submit.size is None:
             submit = replace(submit, size=fitting_size(pictures.image, model))

@@ -65,10 +65,10 @@ async def _taken_in(request: AnyRequest, services: Services) -> _TakenIn:
         submit = _decoded(body)
         if submit.image is None:
             return await _understood(submit, request, services)
-        async with room_for_body(services, len(body)):
+        async with room_for_body(request, services, len(body)):
             return await _understood(submit, request, services)
-    async with room_for_body(services, length):
-        submit = _decoded(await in_time(_whole(request, services.settings.server.upload_limit_bytes)))
+    async with room_for_body(request, services, length):
+        submit = _decoded(await in_time(request, _whole(request, services.settings.server.upload_limit_bytes)))
         if submit.image is None and submit.mask is None:
             raise _too_large()
         return await _understood(submit, request, services)
@@ -113,7 +113,7 @@ async def _understood(submit: JobSubmit, request: AnyRequest, services: Services
     resolved = partial(
         resolve, dimensions=dimensions, key=key, settings=settings, replay=replay, canaries=services.canaries
     )
-    new, prepared = await begin(submit, source, model, resolved, services)
+    new, prepared = await begin(request, submit, source, model, resolved, services)
     return _TakenIn(new, seed_drawn, prepared)
 
 

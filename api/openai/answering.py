@@ -10,6 +10,7 @@ import msgspec
 
 from api.images import read_picture
 from api.openai.schemas import Behind, ImageData, ImagesAnswer
+from api.room import Held
 from api.services import Services
 from api.views import cost_view
 from jobstore.job import AnswerForm, Job, Picture
@@ -40,9 +41,9 @@ async def images_answer(services: Services, job: Job, base_url: str) -> ImagesAn
     )
 
 
-def room_for(services: Services, pictures: Iterable[Picture]) -> AbstractAsyncContextManager[None]:
-    """Hold it while pictures are put into an answer. Raises ProblemError where there is none."""
-    return services.pixels.answers.take(_FORMS * sum(picture.size_bytes for picture in pictures))
+def room_for(services: Services, job: Job, pictures: Iterable[Picture]) -> AbstractAsyncContextManager[Held]:
+    """Hold it while pictures of ``job`` are put into an answer. Raises ProblemError where its key has none."""
+    return services.pixels.answers.take(_FORMS * sum(picture.size_bytes for picture in pictures), job.key_id)
 
 
 async def encoded(services: Services, answer: object) -> bytes:

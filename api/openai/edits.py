@@ -52,8 +52,8 @@ async def edit_images(
 
 async def _taken_in(request: AnyRequest, services: Services) -> tuple[EditRequest, NewJob, Prepared]:
     """What is asked for. The upload itself is gone by then: what waits for a render holds none."""
-    async with room_for_body(services, request.content_length):
-        upload = await in_time(read_upload(request))
+    async with room_for_body(request, services, request.content_length):
+        upload = await in_time(request, read_upload(request))
         asked = replace(read_request(EditRequest, upload.members, strict=upload.strict), pictures=_digests(upload))
         return asked, *await _prepared(asked, upload, request, services)
 
@@ -77,7 +77,7 @@ async def _prepared(
         return with_answer(new, answer_form(asked, settings, result_ttl(request)))
 
     source = Source(upload.images[0], upload.mask, asked.strength)
-    return await begin(as_submit(asked, settings), source, model, resolved, services)
+    return await begin(request, as_submit(asked, settings), source, model, resolved, services)
 
 
 def _digests(upload: Upload) -> tuple[str, ...]:

@@ -110,7 +110,7 @@ async def poll_later(job_id: JobId, request: AnyRequest, services: ServicesDepen
     if not job.state.terminal:
         headers = poll_headers(job)
         return Response(msgspec.json.encode(answer), status_code=202, headers=headers, media_type="application/json")
-    async with room_for(services, job.pictures):
+    async with room_for(services, job, job.pictures):
         body = await encoded(services, await _ended(services, request, job, answer))
     return Response(body, status_code=200, media_type="application/json")
 

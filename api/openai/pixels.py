@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 _THREADS = 2
 _UPLOADS = _THREADS  # whose pictures, of 100 MB each, are unpacked at a time
-_UPLOAD_BYTES = 256_000_000  # of bodies that are read, with what is decoded of them
+_UPLOAD_S = 60.0  # for which a picture waits until its key has no other that is unpacked
+_UPLOAD_BYTES = 192_000_000  # of large bodies that are read, with what is decoded of them
+_SMALL_UPLOAD_BYTES = 64_000_000  # of those that are no larger than other bodies
 _ANSWER_BYTES = 256_000_000  # of files that are put together into answers, in all their forms
 _LINKS = 8  # whose pictures are turned, or wait for it, at a time
 _KEPT_BYTES = 64_000_000
@@ -30,7 +32,8 @@ _Turned = tuple[str, PictureFormat, int | None]
 class PixelWork:
     """Encodes and decodes pictures for one API process. ``uploads`` is held while one is taken in.
 
-    ``bodies`` is the room for uploads from before their first byte is read, ``answers`` that for pictures in base64.
+    ``bodies`` is the room for uploads from before their first byte is read, ``small_bodies`` that for those no larger
+    than other bodies, ``answers`` that for pictures in base64. A key has half of each.
 
     What waits for a thread is dropped when its caller is canceled. Links open without a key: their pictures are turned
     in a thread of their own, before which few may wait.
@@ -42,9 +45,10 @@ class PixelWork:
         self._linked = ThreadPoolExecutor(1, thread_name_prefix="links")
         self._links = 0
         self._kept = RecentFiles(_KEPT_BYTES)
-        self.uploads = asyncio.Semaphore(_UPLOADS)
-        self.bodies = Room(_UPLOAD_BYTES)
-        self.answers = Room(_ANSWER_BYTES)
+        self.uploads = Room(_UPLOADS, _UPLOAD_S, each=_UPLOADS // 2)
+        self.bodies = Room(_UPLOAD_BYTES, each=_UPLOAD_BYTES // 2)
+        self.small_bodies = Room(_SMALL_UPLOAD_BYTES, each=_SMALL_UPLOAD_BYTES // 2)
+        self.answers = Room(_ANSWER_BYTES, each=_ANSWER_BYTES // 2)
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of ``work``, once a thread was free for it."""

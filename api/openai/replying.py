@@ -102,7 +102,7 @@ async def ended_or_pending(
 
 
 async def _body(services: Services, job: Job, base: str) -> bytes:
-    async with room_for(services, job.pictures):
+    async with room_for(services, job, job.pictures):
         return await encoded(services, await images_answer(services, job, base))
 
 

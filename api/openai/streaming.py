@@ -116,7 +116,7 @@ class ImageStream:
         failure = self._failure()
         try:
             for picture in self._job.pictures if failure is None else ():
-                async with room_for(self._services, [picture]):
+                async with room_for(self._services, self._job, [picture]):
                     image = await base64_file(self._services, picture, self._form)
                 event = self._event("completed", image, picture.index)
                 yield _frame(event.type, msgspec.structs.replace(event, usage=Usage()))

@@ -60,3 +60,49 @@ async def test_who_goes_leaves_its_room(let_in: bool) -> None:
     release.set()
     await asyncio.gather(first, third)
     assert room.used == 0
+
+
+async def test_no_owner_takes_more_than_its_share() -> None:
+    """Its own wait for each other, in front of nobody else; who has none shares with nobody."""
+    room = Room(10, wait_s=0.01, each=5)
+    async with room.take(4, "ann"):
+        with pytest.raises(ProblemError):
+            await AsyncExitStack().enter_async_context(room.take(2, "ann"))
+        async with room.take(5, "bob"), room.take(1, "ann"):
+            assert room.used == 10
+        async with room.take(6):
+            assert room.used == 10
+    assert room.used == 0
+
+
+async def test_what_waits_for_its_own_share_holds_up_nobody() -> None:
+    """It stands in no line but its owner's; once its owner has room it goes on."""
+    room, release, then = Room(10, each=4), asyncio.Event(), asyncio.Event()
+
+    async def ann() -> None:
+        async with room.take(4, "ann"):
+            await release.wait()
+
+    tasks = [asyncio.create_task(ann()) for _ in range(3)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5), room.take(6, "bob"):
+        assert room.used == 10
+    release.set()
+    then.set()
+    await asyncio.gather(*tasks)
+    assert room.used == 0
+
+
+async def test_room_is_given_back_in_parts() -> None:
+    """By who finds that it needs less; never twice."""
+    room = Room(10, each=8)
+    async with room.take(8, "ann") as held:
+        held.shrink(3)
+        assert room.used == 3
+        async with room.take(5, "ann"):
+            assert room.used == 8
+        held.shrink(7)
+        assert room.used == 3
+        held.shrink(0)
+        assert room.used == 0
+    assert room.used == 0
