@@ -66,7 +66,10 @@ OPEN_STATES = ("scheduled", "queued", "running")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the house is made of; times in seconds. Without a ``model`` the device is simulated, else it is the CPU."""
+    """What the house is made of; times in seconds. Without a ``model`` the device is simulated, else it is the CPU.
+
+    ``more`` are further lines of the settings.
+    """
 
     apis: int = 1
     workers: int = 2
@@ -76,6 +79,7 @@ class Plan:
     max_rescues: int = 3
     checkpoint_s: float = 0.3
     model: str = ""
+    more: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +176,10 @@ class House:
             for number in range(count)
         ]
 
+    def add_api(self, name: str) -> Member:
+        """Another API process, on a port of its own."""
+        return self._move_in(name, port=free_port())
+
     def add_worker(self, name: str, skew_s: float = 0.0) -> Member:
         """Another worker, whose time of day is wrong by ``skew_s``."""
         return self._move_in(name, skew_s=skew_s)
@@ -232,16 +240,19 @@ class House:
         return member.alive and bool(self.rows(query, [member.pid, self.plan.lease_s]))
 
     def _settings(self) -> str:
-        return _SETTINGS.format(
-            lane=self.lane,
-            slots=self.plan.slots,
-            device="cpu" if self.plan.model else f"simulated:step_s={self.plan.step_s}",
-            model=self.plan.model or "nobody/simulated",
-            checkpoint_s=self.plan.checkpoint_s,
-            lease_s=self.plan.lease_s,
-            beat_s=self.plan.lease_s / 6,
-            max_rescues=self.plan.max_rescues,
-            price=PRICE,
+        return (
+            _SETTINGS.format(
+                lane=self.lane,
+                slots=self.plan.slots,
+                device="cpu" if self.plan.model else f"simulated:step_s={self.plan.step_s}",
+                model=self.plan.model or "nobody/simulated",
+                checkpoint_s=self.plan.checkpoint_s,
+                lease_s=self.plan.lease_s,
+                beat_s=self.plan.lease_s / 6,
+                max_rescues=self.plan.max_rescues,
+                price=PRICE,
+            )
+            + self.plan.more
         )
 
     def _environment(self, skew_s: float = 0.0) -> dict[str, str]:
