@@ -15,8 +15,11 @@ from PIL.PngImagePlugin import PngInfo
 
 from jobstore.errors import JobStoreError
 from jobstore.job import JobRequest, PictureFormat
+from jobstore.scans import count_scans
 
 MAX_PIXELS = 8192 * 8192
+_MAX_SCANNED = 800_000_000  # pixels of all scans: 32 of 25 megapixels, which take seconds
+_SCANS = "the picture is a JPEG of too many scans: save it anew"
 _PNG_KEY = "parameters"
 _EXIF_IFD = 0x8769  # EXIF 2.32, 4.6.3: pointer to the Exif IFD
 _USER_COMMENT = 0x9286  # EXIF 2.32, 4.6.5: eight bytes name the encoding, then comes the text
@@ -30,7 +33,7 @@ _SAVE_OPTIONS: dict[PictureFormat, dict[str, Any]] = {
 
 
 class UnreadablePictureError(JobStoreError):
-    """The bytes are no PNG, JPEG or WebP picture, or one of too many pixels."""
+    """The bytes are no PNG, JPEG or WebP picture, or one of too many pixels or scans."""
 
 
 def encode(image: Image.Image, format: PictureFormat, infotext: str | None = None, quality: int | None = None) -> bytes:
@@ -50,11 +53,16 @@ def encode(image: Image.Image, format: PictureFormat, infotext: str | None = Non
 
 
 def decode(data: bytes, max_pixels: int = MAX_PIXELS) -> Image.Image:
-    """The decoded picture. Its size is checked before a pixel is unpacked. Raises UnreadablePictureError."""
+    """The decoded picture. What it costs is checked before a pixel is unpacked. Raises UnreadablePictureError."""
+    scans = count_scans(data)
+    if scans is None:
+        raise UnreadablePictureError(_SCANS)
     try:
         image = Image.open(io.BytesIO(data), formats=[format.value for format in PictureFormat])
         if image.width * image.height > max_pixels:
             raise UnreadablePictureError(f"a picture of {image.width}x{image.height} has over {max_pixels} pixels")
+        if scans > 1 and scans * image.width * image.height > _MAX_SCANNED:
+            raise UnreadablePictureError(_SCANS)
         image.load()
     except Image.DecompressionBombError as error:
         raise UnreadablePictureError(f"the picture has over {max_pixels} pixels") from error
