@@ -181,7 +181,7 @@ class PostgresRows:
         return await one(self.connection, query, {"scope": key_id or NOBODY, "key": key})
 
     async def add_replay(self, new: NewJob) -> bool:
-        return new.id in await replays.add(self.connection, [new])
+        return await replays.add(self.connection, new)
 
     async def lock_lost(self, lease_s: float, limit: int) -> list[Row]:
         return await sweep.lock_lost(self.connection, lease_s, limit)

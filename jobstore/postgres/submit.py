@@ -95,13 +95,12 @@ async def together(
     known: then what the last way finds is read when all is committed, and it raises DivisionByZero where one would have
     joined. No two jobs may have one idempotency key. Raises LostRaceError, and whatever one of them alone would raise.
     """
-    earlier = await replays.renewed(rows.connection, jobs)
-    asked = await replays.ask(rows.connection, jobs)
+    known = await replays.ask(rows.connection, jobs)
     gate = await _gate(rows, jobs, since)
-    fresh = await replays.added(asked, jobs)
-    admitted, refused = _admit(gate, [new for new in jobs if new.id in fresh])
+    asked = await known()
+    admitted, refused = _admit(gate, [new for new in jobs if new.id in asked.fresh])
     rows.book_quotas(gate.bookings)
-    await replays.undo(rows.connection, [new for new in jobs if new.id in refused], earlier)
+    await asked.settle(rows.connection, jobs, refused)
     written = await _write(rows, admitted, _standing(gate, admitted), alone=alone)
 
     async def read() -> Together:

@@ -18,6 +18,7 @@ from jobstore.job import Job, JobError, JobState, NewJob, Replay
 from jobstore.operating.jobs import JobFilter
 from jobstore.postgres.store import PostgresStore
 from jobstore.postgres.submit import Accepted
+from jobstore.rules.rows import NOBODY
 from tests.contract.emptying import empty_postgres
 from tests.contract.keying import TESTER
 from tests.contract.making import new_job, new_quota, new_worker, result
@@ -110,6 +111,48 @@ async def test_one_key_many_times_in_one_transaction(store: Watched) -> None:
     answers = await asyncio.gather(*(store.submit(new) for new in [*same, other]), return_exceptions=True)
     assert {answer.id for answer in answers if isinstance(answer, Job)} == {same[0].id}
     assert isinstance(answers[-1], ReplayMismatchError)
+
+
+async def test_keys_are_taken_in_one_order_whether_they_are_renewed_or_not(
+    store: Watched, emptied_database: str
+) -> None:
+    """Else two batches wait for each other, until the database finds out: a second each time."""
+
+    def job(key: str, *, renew: bool = False) -> NewJob:
+        return new_job(replay=Replay(key=key, body_sha256="b", renew=renew))
+
+    await store.submit(job("c"))
+    async with await psycopg.AsyncConnection.connect(emptied_database) as holder:
+        taken = "INSERT INTO replay VALUES (%s, 'a', 'b', %s, 'infinity')"
+        await holder.execute(taken, [NOBODY, uuid7()])
+        renewing = asyncio.create_task(store._submit_together([job("c", renew=True), job("a"), job("b")]))
+        held = "SELECT FROM pg_locks WHERE NOT granted AND transactionid = pg_current_xact_id()::xid"
+        async with asyncio.timeout(10):
+            while not (await holder.execute(held)).rowcount:
+                pass
+            first, known = await store._submit_together([job("b"), job("c")])
+        await holder.rollback()
+    assert isinstance(first, Job)
+    assert known is None
+    assert [isinstance(answer, Job) for answer in await renewing] == [True, True, False]
+
+
+async def test_a_renewal_that_is_refused_leaves_its_key_beside_others_that_are_taken(store: Watched) -> None:
+    """It stands for the same job, and for as long; a key whose time was over is free."""
+
+    def job(n: int, keep_s: float = 3600, *, renew: bool = False, team: str | None = "ads") -> NewJob:
+        return new_job(team=team, replay=Replay(key=f"k{n}", body_sha256="b", keep_s=keep_s, renew=renew))
+
+    old = [await store.submit(job(n, -1 if n == 2 else 3600, team=None)) for n in range(3)]
+    await store.create_quota(new_quota(kind="concurrency"))
+    renewals = [job(n, renew=n < 2) for n in range(3)]
+    taken, *refused = await asyncio.gather(*(store.submit(new) for new in renewals), return_exceptions=True)
+    assert isinstance(taken, Job)
+    assert [type(answer) for answer in refused] == [QuotaExceededError] * 2
+    assert store.sizes[-1] == 3
+    again = [await store.submit(job(n, team=None)) for n in range(3)]
+    assert [found.id for found in again[:2]] == [taken.id, old[1].id]
+    assert again[2].id not in {one.id for one in old}
 
 
 async def test_refused_and_taken_in_one_transaction(store: Watched) -> None:
