@@ -14,6 +14,7 @@ from safelight.cli.doctor import plan as plans
 from safelight.cli.doctor.check import Check, Status, fail, ok
 from safelight.cli.doctor.drawing import draw
 from safelight.cli.doctor.plan import Question
+from safelight.cli.doctor.split import draw_split, save_split
 from safelight.cli.exits import ExitCode, RefusedError, reported
 from safelight.cli.options import ConfigOption, JsonOption
 from safelight.config import ConfigError, LogSettings, load_settings
@@ -51,17 +52,25 @@ def doctor(
     memory: Annotated[
         str | None, typer.Option(help="For --plan: a GPU's memory, such as 24GB.", show_default="this device's")
     ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="For --plan: write the graph of a model's stages to this file, as JSON.")
+    ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Check settings, data folder, store, broker, outputs, device and models. Exits with 1 if anything fails."""
-    given = {"--model": model, "--size": size, "--batch": batch, "--memory": memory}
+    given = {"--model": model, "--size": size, "--batch": batch, "--memory": memory, "--save": save}
     question = Question(model=model, size=size, batch=batch, memory=memory, load=bool(load))
     if plan or knee:
         with reported():
             if plan and knee:
                 raise RefusedError("--plan and --knee: one at a time")
-        (_show_plan if plan else _show_knee)(config, question, as_json)
+            if knee and save is not None:
+                raise RefusedError("--save: only with --plan")
+        if plan:
+            _show_plan(config, question, as_json, save)
+        else:
+            _show_knee(config, question, as_json)
         return
     with reported():
         if stray := [name for name, value in given.items() if value is not None]:
@@ -77,16 +86,20 @@ def doctor(
     raise typer.Exit(ExitCode.OK if _healthy(checks) else ExitCode.FAILED)
 
 
-def _show_plan(config: Path | None, question: Question, to_json: bool) -> None:
+def _show_plan(config: Path | None, question: Question, to_json: bool, save: Path | None) -> None:
     with reported():
         if question.load and question.memory is not None:
             raise RefusedError("--load measures on this machine's device: leave --memory out")
         with _silence(), err().status("Loading…" if question.load else "Reckoning…"):
             found = plans.answer(config, question)
+        if save is not None:
+            save_split(found.split, found.name, save)
     if to_json:
         out().print_json(data=plans.as_json(found))
     else:
         out().print(draw(found))
+        if found.split is not None:
+            out().print(draw_split(found.split))
 
 
 def _show_knee(config: Path | None, question: Question, to_json: bool) -> None:

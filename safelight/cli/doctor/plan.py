@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safelight.cli.doctor.check import first_line
+from safelight.cli.doctor.split import split_of
 from safelight.cli.exits import CommandError, RefusedError
 from safelight.config import ModelSettings, Settings, load_settings
 
 if TYPE_CHECKING:
     from actors.engine.devices import Device
     from actors.engine.memory.reports import Measured, Report
+    from actors.engine.parallel.stages.telling import Graph
 
 _UNITS = {"": 1, "M": 1_000_000, "MB": 1_000_000, "MIB": 2**20, "G": 10**9, "GB": 10**9, "GIB": 2**30}
 
@@ -42,6 +44,7 @@ class Answer:
     wanted: str
     report: Report
     measured: Measured | None
+    split: Graph | None = None
 
 
 def answer(config: Path | None, question: Question) -> Answer:
@@ -60,6 +63,7 @@ def answer(config: Path | None, question: Question) -> Answer:
     try:
         report = tell(model, device, size, batch, room)
         measured = measure(model, settings.engine, device, size, batch) if question.load else None
+        graph = split_of(model, settings.worker.device, size, question.batch)
     except EngineError as error:
         raise CommandError(first_line(error)) from error
     return Answer(
@@ -71,6 +75,7 @@ def answer(config: Path | None, question: Question) -> Answer:
         wanted=model.memory or settings.engine.memory,
         report=report,
         measured=measured,
+        split=graph,
     )
 
 
@@ -98,7 +103,10 @@ def as_json(found: Answer) -> dict[str, Any]:
         "auto": found.report.auto,
         "setting": found.wanted,
     }  # fmt: skip
-    return told | {"measured": None if found.measured is None else dataclasses.asdict(found.measured)}
+    return told | {
+        "measured": None if found.measured is None else dataclasses.asdict(found.measured),
+        "split": None if found.split is None else found.split.as_json(),
+    }
 
 
 def parse_memory(text: str) -> int:

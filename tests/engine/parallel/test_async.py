@@ -15,12 +15,13 @@ from safelight.config import ParallelSettings
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
 
 REQUEST = ask(seeds=(1, 2), steps=12)
+SIZES = ("64x64",)  # for which blocks are timed
 
 
 def rendered(request: RenderRequest, devices: int, stride: int) -> RenderResult:
     """Its pictures, on so many stages."""
     parallel = ParallelSettings(kind="async", devices=devices, stride=stride)
-    engine = Engine({"scenes": scenes(parallel=parallel)}, device="cpu")
+    engine = Engine({"scenes": scenes(parallel=parallel, sizes=SIZES)}, device="cpu")
     engine.start()
     try:
         return engine.submit(request).result(TIMEOUT_S)
@@ -32,7 +33,7 @@ def rendered(request: RenderRequest, devices: int, stride: int) -> RenderResult:
 def staged() -> Iterator[Engine]:
     """An engine that serves ``scenes`` in two stages."""
     parallel = ParallelSettings(kind="async", devices=2)
-    engine = Engine({"scenes": scenes(parallel=parallel)}, device="cpu")
+    engine = Engine({"scenes": scenes(parallel=parallel, sizes=SIZES)}, device="cpu")
     engine.start()
     yield engine
     assert engine.stop(TIMEOUT_S)

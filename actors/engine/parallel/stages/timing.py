@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from actors.engine.parallel.stages.tracing import Block, Trace, blocks_of
 
-_MOST_RUNS, _LEAST_RUNS, _ENOUGH_S = 20, 3, 0.1  # of one block: the fastest tells most where others use the device too
+_MOST_RUNS, _LEAST_RUNS, _ENOUGH_S = 20, 2, 0.1  # of one block: the fastest tells most where others use the device too
 _WEIGHT = 0.01  # any that is neither 0 nor so small that a CPU takes longer for it
 
 
