@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from http import HTTPStatus
@@ -70,6 +71,12 @@ class ApiDocument:
     def __init__(self, routes: Callable[[], Sequence[ControllerRouterHandler]]) -> None:
         """``routes`` makes those that the document describes; a router belongs to one application alone."""
         self._routes = routes
+        self._making = asyncio.Lock()
+
+    async def made(self) -> dict[str, Any]:
+        """The document, made in a thread: it takes seconds on a busy machine, and others are to be answered."""
+        async with self._making:
+            return await asyncio.to_thread(lambda: self.content)
 
     @cached_property
     def content(self) -> dict[str, Any]:

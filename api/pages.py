@@ -47,4 +47,4 @@ async def documentation() -> Response[bytes]:
 @get("/openapi.json", include_in_schema=False, guards=[needs_admin])
 async def openapi_document(document: NamedDependency[SkipValidation[ApiDocument]]) -> Response[dict[str, Any]]:
     """The OpenAPI document."""
-    return Response(document.content, media_type=MediaType.JSON)
+    return Response(await document.made(), media_type=MediaType.JSON)
