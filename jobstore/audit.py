@@ -74,4 +74,7 @@ class AuditStore(Protocol):
         """Write down what somebody did."""
 
     async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
-        """Audit entries, newest first. Raises ValueError on a cursor that no page gave."""
+        """Audit entries, newest first.
+
+        Raises ValueError on a cursor that no page gave, StoreBusyError where a search may not be made now.
+        """

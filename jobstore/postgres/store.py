@@ -53,6 +53,8 @@ T = TypeVar("T")
 _CAREFUL = 20  # batches: where one request joined a render in flight others may
 _OWNERS = 100_000  # are remembered at most
 _CLAIM_TRIES = 5  # others may be quicker with what is not claimed in one statement
+_AUDIT = "audit"  # whoever reads it: few do, and a search for what is not there reads much of it
+_AUDIT_S = 10.0
 _ADD_LANE = "INSERT INTO lane (name) VALUES (%s) ON CONFLICT (name) DO NOTHING"
 
 
@@ -280,4 +282,4 @@ class PostgresStore(RuledStore[PostgresRows], KeyedStore, PostgresOperators, Pos
         return await self._on(lambda c: keys.list_keys(c, where))
 
     async def list_audit(self, where: AuditFilter = WHOLE_LOG) -> AuditPage:
-        return await self._on(lambda c: list_audit(c, where))
+        return await self.slowly(lambda c: list_audit(c, where), owner=_AUDIT, limit_s=_AUDIT_S)

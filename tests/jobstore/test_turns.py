@@ -76,8 +76,8 @@ async def test_turns_are_shared_between_owners() -> None:
     assert not len(turns._own)
 
 
-async def test_whatever_looks_at_many_jobs_takes_a_turn(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists, counts, what is to be canceled or redriven, and the overview's figures; one job is read without."""
+async def test_whatever_looks_at_many_rows_takes_a_turn(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists, counts, what is to be canceled or redriven, the overview's figures, the audit log; a job needs none."""
     job = await store.submit(new_job())
     monkeypatch.setattr(store._transactions, "_turns", Turns(at_once=0, each=1, wait_s=0.01))
     for slow in (
@@ -88,6 +88,7 @@ async def test_whatever_looks_at_many_jobs_takes_a_turn(store: PostgresStore, mo
         store.redrive(JobFilter()),
         store.figures("Europe/Berlin"),
         store.costs(ReportQuery(first=job.created_at.date(), last=job.created_at.date())),
+        store.list_audit(),
     ):
         with pytest.raises(StoreBusyError, match="try again"):
             await slow
