@@ -113,14 +113,19 @@ def test_a_link_that_is_cut_ends_the_group(kept: Kept) -> None:
     assert gone(pids)
 
 
-def test_a_hung_exchange_and_a_stopped_rank_are_bounded() -> None:
-    """By the time that a step may take, and by the silence of a rank that is stopped."""
+@pytest.mark.parametrize("trouble", ["sleeps", "silences"])
+def test_a_hung_exchange_is_bounded(trouble: str) -> None:
+    """By the time that a step may take: one rank does not come to it, or nothing reaches it any more."""
     group = make(timeout_s=2.0, silence_s=60.0)
     group.start()
     pids = group.pids
     with pytest.raises(GroupLostError):
-        group.run(orders(sleeps=1), CPU)
+        group.run(orders(X, **{trouble: 1}), CPU)
     assert gone(pids)
+
+
+def test_a_stopped_rank_is_known_by_its_silence() -> None:
+    """Long before a step's time is over."""
     group = make(timeout_s=300.0, silence_s=3.0)
     group.start()
     pids = group.pids
