@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bench.parallel.measuring import Measured
 
 SCENES = Path(__file__).resolve().parents[2] / "models" / "scenes-flux"
-KINDS = ("ulysses", "ring", "tensor", "cfg")
+KINDS = ("ulysses", "ring", "tensor", "cfg", "async")
 
 
 def main() -> None:

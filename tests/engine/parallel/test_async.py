@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from actors.engine import Engine, RenderRequest
+from actors.engine.devices import Device
+from actors.engine.parallel.group import Group
 from actors.engine.request import RenderResult
-from safelight.config import ParallelSettings
+from safelight.config import EngineSettings, ParallelSettings
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
 
 REQUEST = ask(seeds=(1, 2), steps=12)
 SIZES = ("64x64",)  # for which blocks are timed
 
 
-def rendered(request: RenderRequest, devices: int, stride: int) -> RenderResult:
+def rendered(request: RenderRequest, devices: int, stride: Literal[1, 2]) -> RenderResult:
     """Its pictures, on so many stages."""
     parallel = ParallelSettings(kind="async", devices=devices, stride=stride)
     engine = Engine({"scenes": scenes(parallel=parallel, sizes=SIZES)}, device="cpu")
@@ -76,3 +79,18 @@ def test_few_steps_are_exact(staged: Engine, engine: Engine) -> None:
     """A render that ends with its warm-up is that of one device."""
     request = replace(REQUEST, steps=2)
     assert psnr(staged.submit(request).result(TIMEOUT_S), engine.submit(request).result(TIMEOUT_S)) > 60
+
+
+def test_each_rank_has_its_share_of_the_weights() -> None:
+    """And of what all need, the small embeddings of time and text, its own."""
+    parallel = ParallelSettings(kind="async", devices=3)
+    model, program = scenes(parallel=parallel, sizes=SIZES), "actors.engine.parallel.stages.program:Staged"
+    group = Group(model, parallel, EngineSettings(), [Device("cpu", "cpu")] * 3, program, lambda: None)
+    group.start()
+    try:
+        weights = group.weights
+    finally:
+        group.stop()
+    whole = 4 * 3_592_352  # float32
+    assert whole <= sum(weights) < 1.15 * whole
+    assert max(weights) < 0.6 * whole

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import torch
 
 from actors.engine.loading import source_of
@@ -47,7 +48,7 @@ def read_share(
     if set(weights) >= {name for name in wanted if module.state_dict()[name].is_meta}:
         module.load_state_dict(weights, strict=False, assign=True)
         return module.requires_grad_(False)
-    whole = load_denoiser(found, model.__replace__(quantize="none"), device)
+    whole = load_denoiser(found, msgspec.structs.replace(model, quantize="none"), device)
     return _without(whole, others)
 
 

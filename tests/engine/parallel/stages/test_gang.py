@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from actors.engine.families.base import Inputs
@@ -27,13 +29,13 @@ def steps_of(gang: Gang, members: list[Row], count: int) -> str:
     return "".join(kinds)
 
 
-def gang(stride: int = 1, warmup: int = 2, devices: int = 2) -> Gang:
+def gang(stride: Literal[1, 2] = 1, warmup: int = 2, devices: int = 2) -> Gang:
     """The engine's half."""
     return Gang(ParallelSettings(kind="async", devices=devices, warmup=warmup, stride=stride))
 
 
 @pytest.mark.parametrize(("stride", "kinds"), [(1, "eerrrrr"), (2, "eerarar")])
-def test_exact_steps_come_first(stride: int, kinds: str) -> None:
+def test_exact_steps_come_first(stride: Literal[1, 2], kinds: str) -> None:
     """Then rounds, each of which serves as many steps as the stride says."""
     assert steps_of(gang(stride), rows(2), 7) == kinds
 
