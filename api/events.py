@@ -10,14 +10,15 @@ from litestar import Request, Response, get
 from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
-from api.auth import LOOK, find_job, may_stay, owns, viewer
+from api.auth import LOOK, find_job, may_stay, owns, sharer, viewer
 from api.live import furthest
 from api.openapi import JobId, ServicesDependency, answers, nothing_more
 from api.problems import ProblemError, invalid
 from api.pulse import Pulse
 from api.schemas import JobView
+from api.seating import Seats
 from api.services import Services
-from api.tail import Mail, Seats
+from api.tail import Mail
 from api.views import job_view, preview_view, progress_view
 from jobstore.job import Job, JobEvent, JobState
 from jobstore.live import Preview, Progress
@@ -58,7 +59,7 @@ async def watch_job(
     job = await find_job(request, job_id)
     if after and job.state.terminal and not await services.store.events(job.id, after):
         return Response(None, status_code=204)  # WHATWG HTML, 9.2.1: tells a client not to connect again
-    seats = services.tail.reserve(1)
+    seats = services.tail.reserve(sharer(request))
     if seats is None:
         raise too_many_streams()
     own = owns(viewer(request), job.key_id)
@@ -87,7 +88,7 @@ class JobStream:
     ) -> None:
         """Nothing is read before the first frame is asked for. The stream ends when ``may_stay`` says so.
 
-        It takes one of the ``seats``.
+        It takes the ``seats``, which it may share with others.
 
         ``frame`` puts an event's name, data and sequence number into bytes; as :func:`frame_of` does, else.
         ``with_path`` tells the whole address of the job's webhook.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import secrets
@@ -31,6 +32,8 @@ _SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
+_STREAM = (b"content-type", b"text/event-stream")
+_UNREAD_S = 60.0  # for which a client of a stream may leave unread what was sent to it
 _IDS = (secrets.token_hex(8), itertools.count(1))
 
 
@@ -68,6 +71,7 @@ class _Seen:
         self._rpc = rpc
         self._start = time.perf_counter()
         self._status = 0
+        self._transport: asyncio.WriteTransport | None = None
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -79,7 +83,22 @@ class _Seen:
                 headers.append((b"x-trace-id", self._span.trace_id.encode()))
             headers += [(name, value) for name, value in _SECURITY if name not in own]
             message = {**message, "headers": headers}
-        await self._send(message)
+            if any(name.lower() == _STREAM[0] and value.startswith(_STREAM[1]) for name, value in headers):
+                # uvicorn tells it nowhere else; over gRPC there is none, and HTTP/2 notices who is away
+                self._transport = getattr(getattr(self._send, "__self__", None), "transport", None)
+        if self._transport is None:
+            await self._send(message)
+        else:
+            await self._send_in_time(message, self._transport)
+
+    async def _send_in_time(self, message: Message, transport: asyncio.WriteTransport) -> None:
+        """Cut the connection to a client that reads nothing: for the stream it is then as if the client had left."""
+        try:
+            async with asyncio.timeout(_UNREAD_S):
+                await self._send(message)
+        except TimeoutError:
+            _log.info("stream cut off: its client reads nothing", action="api.cut_off", path=self._scope["path"][:200])
+            transport.abort()
 
     def report(self) -> None:
         seconds = time.perf_counter() - self._start

@@ -6,7 +6,7 @@ from typing import Any
 
 from litestar import Request, Response, get, post
 
-from api.auth import LOOK, SUBMIT, actor_for, find_job, needs_model, owns, viewer
+from api.auth import LOOK, SUBMIT, actor_for, find_job, needs_model, owns, sharer, viewer
 from api.idempotency import IdempotencyKey
 from api.openapi import JobId, ServicesDependency, answers
 from api.preferences import preference_of
@@ -43,7 +43,7 @@ async def submit_job(
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=0.0, most=services.settings.server.sync_wait_s)
     if limit_s:
-        job = await unless_gone(request, wait_for_end(services, job, limit_s), job)
+        job = await unless_gone(request, wait_for_end(services, job, limit_s, sharer(request)), job)
     applied = preference.applied(waited_s=limit_s, pending=True)
     return Response(
         job_view(job, services),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
+from api.seating import Seating, Seats
 from jobstore.live import Message, Preview, Progress
 from jobstore.protocol import JobStore
 from safelight.telemetry import get_logger
@@ -19,7 +19,6 @@ _log = get_logger(__name__)
 
 _INBOX = 256
 _PAGE = 1000
-_SEATS_S = 5.0  # seats are held for streams that are about to begin; some never do, for their client has left
 _OVERLAP = 200  # sequence numbers of different jobs may become visible out of order
 
 
@@ -35,9 +34,10 @@ class Mail(NamedTuple):
 class Subscription:
     """One stream's inbox: progress within a bound, each image's latest preview, whether there are durable events."""
 
-    def __init__(self, job_ids: frozenset[UUID]) -> None:
+    def __init__(self, job_ids: frozenset[UUID], seats: Seats | None = None) -> None:
         """An empty inbox for the events of ``job_ids`` (the job's own, and its leader's)."""
         self.job_ids = job_ids
+        self.seats = seats
         self._progress: deque[Progress] = deque()
         self._previews: dict[int, Preview] = {}
         self._changed = False
@@ -88,24 +88,16 @@ class Subscription:
         return mail
 
 
-class Seats:
-    """Room that is held for streams which are about to begin: each takes one."""
-
-    def __init__(self, count: int) -> None:
-        self.left = count
-        self.until = time.monotonic() + _SEATS_S
-
-
 class Tail:
     """Polls the store's events while somebody listens, and hands them to the subscriptions they concern."""
 
     def __init__(self, store: JobStore, max_streams: int, poll_s: float = 0.05) -> None:
-        """``poll_s`` seconds pass between two looks."""
+        """``poll_s`` seconds pass between two looks. As many answers may wait for a job as there are streams."""
         self._store = store
-        self._max_streams = max_streams
+        self._streams = Seating(max_streams)
+        self._answers = Seating(max_streams)
         self._poll_s = poll_s
         self._subscriptions: set[Subscription] = set()
-        self._seats: set[Seats] = set()
         self._needed = asyncio.Event()
         self._reading = asyncio.Event()
         self._seen: set[int] = set()
@@ -114,33 +106,22 @@ class Tail:
 
     @property
     def listeners(self) -> int:
-        """Open streams."""
+        """Open inboxes: of streams, and of answers that wait."""
         return len(self._subscriptions)
 
-    @property
-    def full(self) -> bool:
-        """True when no further stream is taken in."""
-        return not self._takes(1)
+    def reserve(self, owner: Hashable, jobs: int = 1) -> Seats | None:
+        """Hold seats for a stream of so many jobs, which begins a moment after it was let in; None without."""
+        return None if self.closed else self._streams.take(owner, jobs)
 
-    def reserve(self, count: int) -> Seats | None:
-        """Hold room for so many further streams, which begin a moment after they were let in; None without room."""
-        if not self._takes(count):
-            return None
-        seats = Seats(count)
-        self._seats.add(seats)
-        return seats
-
-    def _takes(self, count: int) -> bool:
-        now = time.monotonic()
-        self._seats = {seats for seats in self._seats if seats.left and seats.until > now}
-        held = sum(seats.left for seats in self._seats)
-        return not self.closed and len(self._subscriptions) + held + count <= self._max_streams
+    def reserve_answer(self, owner: Hashable) -> Seats | None:
+        """The same for an answer that waits for a job: streams take none of these."""
+        return None if self.closed else self._answers.take(owner)
 
     def subscribe(self, job_ids: frozenset[UUID], seats: Seats | None = None) -> Subscription:
-        """Listen to these jobs until ``unsubscribe``, on one of the ``seats`` that were held for it."""
-        if seats is not None and seats.left:
-            seats.left -= 1
-        subscription = Subscription(job_ids)
+        """Listen to these jobs until ``unsubscribe``, on the ``seats`` that were held for it."""
+        if seats is not None:
+            seats.sit()
+        subscription = Subscription(job_ids, seats)
         self._subscriptions.add(subscription)
         self._needed.set()
         STREAMS_OPEN.inc()
@@ -151,6 +132,8 @@ class Tail:
         if subscription in self._subscriptions:
             self._subscriptions.discard(subscription)
             STREAMS_OPEN.dec()
+            if subscription.seats is not None:
+                subscription.seats.rise()
         if not self._subscriptions:
             self._needed.clear()
             self._reading.clear()

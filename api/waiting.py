@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+from uuid import UUID
 
 from litestar import Request
 
@@ -21,16 +22,16 @@ T = TypeVar("T")
 CLIENT_GONE = 499  # as nginx logs it; nobody reads it
 
 
-async def wait_for_end(services: Services, job: Job, limit_s: float) -> Job:
+async def wait_for_end(services: Services, job: Job, limit_s: float, owner: UUID | None) -> Job:
     """The job at its end, or as it stands after ``limit_s`` seconds, or when the process is told to leave.
 
     The process's one reader of events says when there is something to look at, and many who wait for one job share the
-    look. No connection to the store is held. Where no further stream is taken, this does not wait.
+    look. No connection to the store is held. Where no further answer of ``owner``, a key, may wait, this doesn't.
     """
     end = time.monotonic() + limit_s
-    if job.state.terminal or limit_s <= 0 or services.tail.full:
+    if job.state.terminal or limit_s <= 0 or (seats := services.tail.reserve_answer(owner)) is None:
         return job
-    inbox = services.tail.subscribe(watched(job))
+    inbox = services.tail.subscribe(watched(job), seats)
     try:
         await services.tail.reading(min(limit_s, 2.0))
         job = await look(services, job)

@@ -13,12 +13,12 @@ from litestar import Request, get
 from litestar.params import QueryParameter
 from litestar.response import Stream
 
-from api.auth import LOOK, may_stay, owns, sees, viewer
+from api.auth import LOOK, may_stay, owns, sees, sharer, viewer
 from api.events import STREAM_HEADERS, JobStream, frame_of, too_many_streams
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
+from api.seating import Seats
 from api.services import Services
-from api.tail import Seats
 from jobstore.job import Job
 
 MAX_WATCHED = 50
@@ -46,7 +46,7 @@ async def watch_jobs(
     The stream ends with the last of its jobs.
     """
     jobs, gone = await _find(request, _ids_of(ids))
-    seats = services.tail.reserve(len(jobs))
+    seats = services.tail.reserve(sharer(request), len(jobs))
     if seats is None:
         raise too_many_streams()
     streams = [_stream_of(services, request, job, seats) for job in jobs]

@@ -10,10 +10,11 @@ from litestar.response import Stream
 
 from api.admin.gate import operator_of
 from api.admin.rendering import AnyRequest
+from api.auth import sharer
 from api.openapi import ServicesDependency
 from api.problems import ProblemError
+from api.seating import Seats
 from api.services import Services
-from api.tail import Seats
 
 EVERY_S = 1.0
 """The least time between two events of a kind."""
@@ -24,7 +25,7 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 @get("/live", media_type="text/event-stream")
 async def watch(request: AnyRequest, services: ServicesDependency) -> Stream:
     """`jobs` when something happened to jobs, `beat` for what changes with time; `over` ends it with the session."""
-    seats = services.tail.reserve(1)
+    seats = services.tail.reserve(sharer(request))
     if seats is None:
         detail = "no further stream is taken at the moment"
         raise ProblemError(503, "too_many_streams", detail, headers={"Retry-After": "5"})

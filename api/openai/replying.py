@@ -10,7 +10,7 @@ from litestar import Request, Response
 from litestar.response import Stream
 from msgspec.structs import replace
 
-from api.auth import may_stay
+from api.auth import may_stay, sharer
 from api.openai.answering import encoded, images_answer, room_for
 from api.openai.bifrost import ASYNC_ID, status_of, wants_async
 from api.openai.failures import failure_of
@@ -18,6 +18,7 @@ from api.openai.schemas import GenerationRequest, PendingAnswer
 from api.openai.streaming import HEADERS, EventStream, ImageStream
 from api.preferences import preference_of
 from api.problems import ProblemError
+from api.seating import Seats
 from api.services import Services
 from api.submitting import Accepted, submit_headers
 from api.waiting import CLIENT_GONE, cancel, unless_gone, wait_for_end
@@ -33,20 +34,21 @@ _BUSY = {"Retry-After": "5"}
 
 
 class Manner(NamedTuple):
-    """How the client wants its answer: besides what is in the request's headers."""
+    """How the client wants its answer: besides what is in the request's headers. ``stream``, if any, has its seats."""
 
     prefix: str
-    stream: bool
+    stream: Seats | None
     partial_images: int
     cancel_on_disconnect: bool
 
 
 def manner_of(asked: GenerationRequest, request: AnyRequest, services: Services, prefix: str) -> Manner:
     """Raises ProblemError where no further stream is taken."""
-    if asked.stream and services.tail.full:
+    seats = services.tail.reserve(sharer(request)) if asked.stream else None
+    if asked.stream and seats is None:
         raise ProblemError(503, "too_many_streams", "no further stream is taken at the moment", headers=_BUSY)
     cancels = asked.cancel_on_disconnect or request.headers.get(_CANCEL, "").strip().lower() in ("true", "1")
-    return Manner(prefix, asked.stream, asked.partial_images, cancels)
+    return Manner(prefix, seats, asked.partial_images, cancels)
 
 
 async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Submit, manner: Manner) -> Reply:
@@ -61,10 +63,11 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
     cancels = manner.cancel_on_disconnect and not accepted.replayed  # a job that another request made is that one's
     if wants_async(request):
         return _pending(job, _told_of(job) | submit_headers(services, accepted))
-    if manner.stream:
+    if manner.stream is not None:
         stream = ImageStream(
             services,
             job,
+            manner.stream,
             prefix=manner.prefix,
             partial_images=manner.partial_images,
             may_stay=lambda: may_stay(request, job),
@@ -74,7 +77,7 @@ async def reply(services: Services, request: AnyRequest, new: NewJob, submit: Su
     most = services.settings.server.sync_wait_s
     preference = preference_of(request.headers)
     limit_s = preference.seconds(usual=most, most=most)
-    waited = await unless_gone(request, wait_for_end(services, job, limit_s), None)
+    waited = await unless_gone(request, wait_for_end(services, job, limit_s, sharer(request)), None)
     if waited is None:
         if cancels:
             await cancel(services, job)

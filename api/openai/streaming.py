@@ -15,6 +15,7 @@ from api.openai.failures import failure_of, members_of
 from api.openai.schemas import ErrorMembers, ImageEvent, Usage
 from api.problems import ProblemError
 from api.pulse import Pulse
+from api.seating import Seats
 from api.services import Services
 from api.waiting import cancel, look, watched
 from jobstore.job import Job, JobState
@@ -44,6 +45,7 @@ class ImageStream:
         self,
         services: Services,
         job: Job,
+        seats: Seats,
         *,
         prefix: str,
         partial_images: int,
@@ -53,6 +55,7 @@ class ImageStream:
         """``prefix`` is ``image_generation`` or ``image_edit``."""
         self._services = services
         self._job = job
+        self._seats = seats
         self._form = job.request.answer or USUAL
         self._format = self._form.format or job.request.format
         self._prefix = prefix
@@ -64,7 +67,7 @@ class ImageStream:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Frames until the job has ended. No connection to the store is held between them."""
-        inbox = self._services.tail.subscribe(watched(self._job))
+        inbox = self._services.tail.subscribe(watched(self._job), self._seats)
         try:
             yield b": accepted\n\n"  # headers and a first byte at once: nothing between here and the client waits
             await self._services.tail.reading()

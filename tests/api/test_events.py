@@ -141,7 +141,7 @@ def test_an_end_between_two_looks_has_its_id(
     monkeypatch.setattr(store, "events", late)
 
     async def frames() -> bytes:
-        seats = site.services.tail.reserve(1)
+        seats = site.services.tail.reserve(None)
         assert seats is not None
         stream = JobStream(site.services, before, after, stays, seats, with_path=True)
         return b"".join([frame async for frame in stream.frames()])

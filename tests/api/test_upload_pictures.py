@@ -39,7 +39,6 @@ def comment(payload: bytes) -> bytes:
     [
         scans(101),
         scans(90, 3000),
-        scans(90, 3000),
         progressive()[:-2] + comment(END) + scans(101)[len(progressive()) - 2 :],
         b"\xff\xd8" + b"\xff" * 9 + scans(101)[2:],
         progressive()[:2] + comment(b"") * 6_000 + progressive()[2:],

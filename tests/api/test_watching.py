@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ import pytest
 from httpx_sse import EventSource, ServerSentEvent
 
 from jobstore.job import Job
+from jobstore.live import Preview
 from jobstore.outputs import Outputs
 from tests.api.site import SETTINGS, Driver, Site, with_server
 from tests.api.test_events import until
@@ -86,17 +89,39 @@ def test_ids_that_are_none_are_refused(http: httpx.Client, ids: str) -> None:
     assert "1 to 50 ids" in response.json()["detail"]
 
 
-def test_each_job_counts_as_a_stream(database: str, outputs: Outputs) -> None:
+def test_ten_jobs_count_as_a_stream(database: str, outputs: Outputs) -> None:
     """So that the settings bound what one process follows."""
     with (
-        Site(database, outputs, with_server(SETTINGS, max_streams=2)).serve() as site,
+        Site(database, outputs, with_server(SETTINGS, max_streams=1)).serve() as site,
         httpx.Client(base_url=site.url, timeout=20) as http,
     ):
-        ids = [submit(http, seed=seed)["id"] for seed in range(3)]
+        ids = [submit(http, seed=seed)["id"] for seed in range(11)]
         response = http.get("/v1/jobs/events", params={"ids": ",".join(ids)})
         assert (response.status_code, response.json()["error"]["code"]) == (503, "too_many_streams")
-        with watching(http, *ids[:2]) as events:
+        with watching(http, *ids[:10]) as events:
             assert next(events).event == "state"
+
+
+def test_who_reads_nothing_is_cut_off(
+    site: Site, http: httpx.Client, worker: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would keep its seat, and what waits for it, for ever."""
+    monkeypatch.setattr("api.frame._UNREAD_S", 0.05)
+    job = submit(http)
+    lease = worker.claim()
+    with socket.create_connection(("127.0.0.1", int(site.url.rpartition(":")[2]))) as client:
+        client.sendall(f"GET /v1/jobs/{job['id']}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        until(lambda: site.services.tail.listeners == 1)
+        step = itertools.count()
+
+        def cut_off() -> bool:
+            image = bytes(1_000_000)
+            site.channel.publish(
+                Preview(job_id=lease.job.id, attempt=0, index=0, step=next(step), steps=8, image=image, media_type="")
+            )
+            return site.services.tail.listeners == 0
+
+        until(cut_off)
 
 
 def test_streams_that_are_about_to_begin_have_their_seats(database: str, outputs: Outputs) -> None:
@@ -107,7 +132,7 @@ def test_streams_that_are_about_to_begin_have_their_seats(database: str, outputs
     ):
         job = submit(http)["id"]
         tail = site.services.tail
-        seats = tail.reserve(2)
+        seats = tail.reserve(None, 11)
         assert seats is not None
         for path in ("/v1/jobs/events?ids=" + job, f"/v1/jobs/{job}/events", "/admin/live"):
             assert http.get(path).status_code == 503
@@ -115,12 +140,12 @@ def test_streams_that_are_about_to_begin_have_their_seats(database: str, outputs
         with watching(http, job) as events:
             assert next(events).event == "state"
             assert tail.listeners == 1
-            assert tail.reserve(2) is None
-            one = tail.reserve(1)
+            assert tail.reserve(None, 11) is None
+            one = tail.reserve(None)
             assert one is not None
-            assert tail.full
+            assert tail.reserve(None) is None
             tail.unsubscribe(tail.subscribe(frozenset(), one))
-            assert not tail.full
+            assert tail.reserve(None) is not None
 
 
 def test_many_jobs_are_looked_up_in_one_query(site: Site, http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 
+from api.seating import Seating
 from tests.api.site import Site
 from tests.api.test_jobs import submit
 from tests.contract.keying import TESTER
@@ -31,7 +32,7 @@ def test_it_tells_of_jobs_and_of_time_and_ends_with_the_session(
 
 def test_it_counts_among_the_streams(site: Site, http: httpx.Client) -> None:
     """Where no further one is taken, it isn't either."""
-    site.services.tail._max_streams = 0
+    site.services.tail._streams = Seating(0)
     assert http.get("/admin/live").status_code == 503
 
 
