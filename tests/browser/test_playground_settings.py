@@ -169,7 +169,7 @@ def test_the_settings_of_a_card_are_used_again(site: Site, page: Page) -> None:
     asked = last_request(site)
     assert asked["prompt"] == "a green boat"
     assert asked["seed"] != 4
-    newest(page).get_by_role("button", name="Same prompt, 4 seeds").click()
+    newest(page).get_by_role("button", name="Same prompt, 4 seeds: 0.04 USD").click()
     expect(cards(page)).to_have_count(6)
     with httpx.Client(base_url=site.url) as http:
         seeds = {job["request"]["seed"] for job in http.get("/v1/jobs").json()["data"]}

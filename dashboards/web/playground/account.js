@@ -21,6 +21,8 @@ export class Account {
     window.addEventListener("key-wanted", ({ detail: sent }) => {
       this.show(true);
       at("key-hint").textContent = sent ? "This key is not valid: it may be mistyped, revoked or expired. Enter another." : "This server wants an API key. Whoever runs it makes one with: safelight keys create NAME";
+      at("key-hint").classList.toggle("error", sent);
+      at("key").setAttribute("aria-invalid", String(sent));
       at("key-button").textContent = "API key wanted";
     });
     at("key-kept").checked = recall("key") !== null;
@@ -40,6 +42,8 @@ export class Account {
     });
     if (me) {
       at("key-hint").textContent = me.name ? `In use: ${me.name}${me.team ? `, team ${me.team}` : ""}.` : "No key is needed here at the moment.";
+      at("key-hint").classList.remove("error");
+      at("key").removeAttribute("aria-invalid");
       at("key-button").textContent = me.name ?? "API key";
       this.show(false);
     }

@@ -104,11 +104,23 @@ export class Card {
     if (job.state === "failed" || job.state === "dead") tools.push(button("", "Render it once more", () => actions.retry(job), "Try again"));
     tools.push(button("reuse", "Use these settings", () => actions.reuse(job)));
     if (own) {
-      tools.push(button("vary", "Vary the seed", () => actions.vary(job, 1)));
-      tools.push(button("four", "Same prompt, 4 seeds", () => actions.vary(job, 4)));
+      tools.push(this.#priced("vary", "Vary the seed", 1));
+      tools.push(this.#priced("four", "Same prompt, 4 seeds", 4));
     }
     tools.push(button("link", "Copy a link to this job", () => actions.link(job)));
     this.tools.replaceChildren(...tools.filter(Boolean));
+  }
+
+  // A button that spends, and tells how much.
+  #priced(name, label, count) {
+    const { job, actions } = this;
+    const made = button(name, label, () => actions.vary(job, count));
+    actions.again(job, count).then((price) => {
+      if (!price) return;
+      made.title = `${label}: ${price}`;
+      made.setAttribute("aria-label", made.title);
+    });
+    return made;
   }
 
   #tell() {

@@ -44,9 +44,20 @@ export class Form {
     return this.#models.find(({ id }) => id === at("model").value);
   }
 
+  // Nothing can be ordered before there is a key: no model is known.
+  withhold() {
+    for (const name of ["model", "size"]) at(name).replaceChildren(new Option("needs an API key", ""));
+    this.#hold(true);
+  }
+
+  #hold(held) {
+    for (const name of ["model", "size", "submit"]) at(name).disabled = held;
+  }
+
   offer(models) {
     const before = at("model").value || this.#kept.model;
     this.#models = models;
+    this.#hold(false);
     at("model").replaceChildren(...models.map(({ id }) => new Option(id, id)));
     at("model").value = (models.find(({ id }) => id === before) ?? models.find((model) => model.default) ?? models[0])?.id ?? "";
     this.#adapt(this.#kept.size, this.#kept.adapters);

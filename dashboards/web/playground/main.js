@@ -9,6 +9,7 @@ import { Jobs } from "./jobs.js";
 import { Lightbox } from "./lightbox.js";
 import { Live } from "./live.js";
 import { forgetPictures, save } from "./pictures.js";
+import { again, ask, inWords } from "./prices.js";
 import { asCurl, asPython } from "./snippets.js";
 import { recall, remember } from "./stored.js";
 import { active, fileName, settingsOf } from "./words.js";
@@ -18,7 +19,7 @@ const ON_ITS_WAY = "On its way.";
 let newest = null; // the job that was submitted last
 const jobs = new Jobs();
 const form = new Form({ onsubmit: order, onchange: settled(estimate, 300) });
-const actions = { cancel, retry, reuse, vary, link, copy, download, missing, trouble, enlarge: (job, image) => lightbox.open(gallery.pictures, image) };
+const actions = { cancel, retry, reuse, vary, again, link, copy, download, missing, trouble, enlarge: (job, image) => lightbox.open(gallery.pictures, image) };
 const gallery = new Gallery(jobs, actions);
 gallery.first = wanted;
 const lightbox = new Lightbox({ save: ({ job, image }) => save(image.url, fileName(job, image)).catch(trouble), reuse, missing });
@@ -46,7 +47,10 @@ async function begin(me) {
   gallery.clear();
   forgetPictures();
   banner(null);
-  if (!me) return openShared();
+  if (!me) {
+    form.withhold();
+    return openShared();
+  }
   gallery.owner = me.scopes.includes("admin") ? me.id : null;
   try {
     const models = read("/v1/models");
@@ -78,8 +82,8 @@ async function estimate() {
   if (!form.element.checkValidity()) return; // the submit will tell what is wrong
   const { previews, ...body } = form.body();
   try {
-    const { price, currency, gpu_hour: byTime } = await read("/v1/jobs/price", { method: "POST", body: { ...body, prompt: body.prompt || "x" } });
-    at("price").textContent = Number(price) ? `${byTime ? "At most " : ""}${price} ${currency}` : "";
+    const price = inWords(await ask(body));
+    at("price").textContent = price.charAt(0).toUpperCase() + price.slice(1);
   } catch (error) {
     if (error instanceof Problem && error.field) at("price").textContent = `No price: ${withTimes(error.message)}`;
   }

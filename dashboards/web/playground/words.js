@@ -9,6 +9,12 @@ export function seconds(count) {
   return `${Math.round(count / 3600)} h`;
 }
 
+// An amount with its currency; at least two decimals, and none is dropped.
+export function money(amount, currency) {
+  const [whole, part = ""] = amount.split(".");
+  return `${whole}.${part.padEnd(2, "0")} ${currency}`;
+}
+
 export function standing(job) {
   if (job.cancel_requested && active(job)) return "Canceling…";
   if (job.state === "scheduled") return "Waits for its time";
@@ -32,8 +38,8 @@ function running({ progress: { step, steps }, left }) {
 export function price(job) {
   if (job.cache === "hit") return "free, from the cache";
   if (job.cache === "joined") return "free, shares another render";
-  if (job.state === "succeeded") return Number(job.cost.charged) ? `${job.cost.charged} ${job.cost.currency}` : "no charge";
-  return active(job) && Number(job.cost.reserved) ? `${job.cost.reserved} ${job.cost.currency} set aside` : "";
+  if (job.state === "succeeded") return Number(job.cost.charged) ? money(job.cost.charged, job.cost.currency) : "no charge";
+  return active(job) && Number(job.cost.reserved) ? `${money(job.cost.reserved, job.cost.currency)} set aside` : "";
 }
 
 const REASONS = {
