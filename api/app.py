@@ -90,7 +90,7 @@ def bare_app(server: ServerSettings) -> Litestar:
             documentation,
             openapi_document,
             read_asset,
-            admin_routes(),
+            admin_routes(server.body_limit_bytes),
         ],
         dependencies={
             "services": Provide(lambda: app.state.services, sync_to_thread=False),

@@ -16,6 +16,9 @@ T = TypeVar("T", bound=Struct)
 
 _TYPE = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 200
+_MAX_PAIRS = 1_000  # a field may be there several times
+MAX_BYTES = 64_000
+"""No form is larger: strangers send some, too, and taking a large one apart holds up everybody else."""
 
 
 async def posted(connection: Connection) -> dict[str, str]:
@@ -24,6 +27,8 @@ async def posted(connection: Connection) -> dict[str, str]:
     media_type = request.headers.get("content-type", _TYPE).partition(";")[0].strip().lower()
     if media_type != _TYPE:
         raise ProblemError(415, "unsupported_media_type", f"send the form as {_TYPE}")
+    if (await request.body()).count(b"&") >= _MAX_PAIRS:
+        raise ProblemError(400, "invalid_request", f"a form has at most {_MAX_FIELDS} fields")
     try:
         form = await request.form()
     except HTTPException:

@@ -9,6 +9,7 @@ from api.admin.audit import AUDIT_ROUTES
 from api.admin.budgets import BUDGET_ROUTES
 from api.admin.cost import COST_ROUTES
 from api.admin.deliveries import DELIVERY_ROUTES
+from api.admin.forms import MAX_BYTES
 from api.admin.gate import signed_in
 from api.admin.job import JOB_ROUTES
 from api.admin.keys import KEY_ROUTES
@@ -19,11 +20,12 @@ from api.admin.workers import WORKER_ROUTES
 from api.problems import ProblemError
 
 
-def admin_routes() -> Router:
+def admin_routes(body_limit_bytes: int) -> Router:
     """All of them, behind the sign-in; a router belongs to one application alone."""
     return Router(
         PATH,
         guards=[signed_in],
+        request_max_body_size=min(MAX_BYTES, body_limit_bytes),
         exception_handlers=PROBLEM_PAGES,
         route_handlers=[
             signing_in.sign_in_page, signing_in.sign_in, signing_in.sign_out, live.watch,

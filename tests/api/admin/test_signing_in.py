@@ -8,7 +8,9 @@ from uuid import UUID
 
 import httpx
 import pytest
+from litestar import Request
 
+from api.admin.routes import admin_routes
 from api.admin.sessions import COOKIE, LIFETIME_S, Session
 from api.admin.signing_in import inside
 from jobstore.keys import hash_secret, hint_of, make_secret
@@ -21,6 +23,18 @@ def test_without_keys_the_pages_are_open(http: httpx.Client) -> None:
     """As the API is; there is nothing to sign in with."""
     assert http.get("/admin").status_code == 200
     assert http.get("/admin/sign-in").headers["location"] == "/admin"
+
+
+@pytest.mark.parametrize(("form", "status"), [("a=" + 65_000 * "a", 413), ("&" * 2_000, 400), ("a=1&" * 2_000, 400)])
+def test_a_forms_size_is_bounded_for_strangers(
+    http: httpx.Client, secrets: dict[str, str], monkeypatch: pytest.MonkeyPatch, form: str, status: int
+) -> None:
+    """Before it is taken apart, which would hold up everybody else."""
+    del secrets
+    monkeypatch.setattr(Request, "form", None)
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    assert http.post("/admin/sign-in", content=form, headers=headers).status_code == status
+    assert [admin_routes(most).request_max_body_size for most in (2_000_000, 2_000)] == [64_000, 2_000]
 
 
 def test_an_open_server_answers_to_its_own_names_alone(http: httpx.Client) -> None:
