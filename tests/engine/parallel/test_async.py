@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 import pytest
+from PIL import Image
 
 from actors.engine import Engine, RenderRequest
 from actors.engine.devices import Device
 from actors.engine.parallel.group import Group
 from actors.engine.request import RenderResult
-from safelight.config import EngineSettings, ParallelSettings
+from safelight.config import EngineSettings, ModelSettings, ParallelSettings
 from tests.engine.conftest import TIMEOUT_S, ask, scenes
+from tests.engine.families.tiny import FAMILIES
 
 REQUEST = ask(seeds=(1, 2), steps=12)
 SIZES = ("64x64",)  # for which blocks are timed
@@ -79,6 +83,28 @@ def test_few_steps_are_exact(staged: Engine, engine: Engine) -> None:
     """A render that ends with its warm-up is that of one device."""
     request = replace(REQUEST, steps=2)
     assert psnr(staged.submit(request).result(TIMEOUT_S), engine.submit(request).result(TIMEOUT_S)) > 60
+
+
+def test_a_unet_with_guidance_and_a_pipeline_that_runs_whole(tmp_path: Path) -> None:
+    """Skip connections reach the stages that need them; from a picture each step is exact, and so is a warm-up."""
+    FAMILIES["sdxl"]().save_pretrained(tmp_path)
+    plain = ModelSettings(model=str(tmp_path), family="sdxl", dtype="float32", sizes=SIZES)
+    spread = msgspec.structs.replace(plain, parallel=ParallelSettings(kind="async", devices=3))
+    engine = Engine({"one": plain, "three": spread}, device="cpu", settings=EngineSettings(loaded_models=2))
+    engine.start()
+    picture = Image.effect_noise((64, 64), 90).convert("RGB")
+    asked = ask(guidance=5.0, negative_prompt="fog", seeds=(1, 2))
+    wishes = (
+        (replace(asked, steps=2), 60),
+        (replace(asked, steps=8), 15),
+        (replace(asked, seeds=(3,), image=picture, strength=0.6), 60),
+    )
+    try:
+        for wish, least in wishes:
+            one, three = (engine.submit(replace(wish, model=name)) for name in ("one", "three"))
+            assert psnr(three.result(TIMEOUT_S), one.result(TIMEOUT_S)) > least
+    finally:
+        assert engine.stop(TIMEOUT_S)
 
 
 def test_each_rank_has_its_share_of_the_weights() -> None:
