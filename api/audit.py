@@ -10,12 +10,13 @@ from litestar import Request, get
 from litestar.params import QueryParameter
 
 from api.auth import OBSERVE
-from api.key_schemas import AuditList, AuditView, Moment
+from api.key_schemas import AuditList, Moment
+from api.key_views import audit_view
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
 from api.services import Services
 from api.wording import plainly, unknown
-from jobstore.audit import AuditEntry, AuditFilter
+from jobstore.audit import AuditFilter
 
 _PARAMETERS = ("action", "target", "actor", "after", "before", "limit", "cursor")
 
@@ -62,7 +63,7 @@ async def audit_list(services: Services, where: AuditFilter) -> AuditList:
         page = await services.store.list_audit(where)
     except ValueError:
         raise invalid("cursor", plainly("cursor", "")) from None
-    return AuditList(data=tuple(_view(entry) for entry in page.entries), next_cursor=page.next_cursor)
+    return AuditList(data=tuple(audit_view(entry) for entry in page.entries), next_cursor=page.next_cursor)
 
 
 def moment(name: str, text: str | None) -> datetime | None:
@@ -71,15 +72,3 @@ def moment(name: str, text: str | None) -> datetime | None:
         return None if text is None else msgspec.convert(text, Moment).astimezone(UTC)
     except (msgspec.ValidationError, OverflowError):  # in UTC it may be before the year 1, or after 9999
         raise invalid(name, f"{name} must be a time like 2026-01-31T12:00:00Z") from None
-
-
-def _view(entry: AuditEntry) -> AuditView:
-    return AuditView(
-        id=entry.seq,
-        at=entry.at,
-        actor=entry.actor,
-        key_id=entry.key_id,
-        action=entry.action,
-        target=entry.target,
-        details=entry.details,
-    )

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from api.key_schemas import KeyMade, KeyView
+from api.key_views import key_view, made_view
 from api.problems import ProblemError, invalid
 from api.services import Services
 from jobstore.audit import Actor
 from jobstore.errors import KeyNotFoundError, KeyNotInForceError, LastAdminError
 from jobstore.key_fields import KeyFieldError, checked
-from jobstore.keys import ApiKey, KeyChange, KeyFilter, NewKey, Scope, hint_of, make_secret
+from jobstore.keys import KeyChange, KeyFilter, NewKey, Scope, hint_of, make_secret
 
 
 async def made_key(services: Services, fields: Mapping[str, Any], by: Actor, *, force: bool = False) -> KeyMade:
@@ -28,7 +26,7 @@ async def made_key(services: Services, fields: Mapping[str, Any], by: Actor, *, 
     new = NewKey(**wanted, secret_hash=services.keys.digester.kept(secret), hint=hint_of(secret))
     key = await services.store.create_key(new, by)
     services.keys.forget()
-    return KeyMade(**_fields(key), secret=secret)
+    return made_view(key, secret)
 
 
 async def found_key(services: Services, key_id: str) -> KeyView:
@@ -55,7 +53,7 @@ async def rotated_key(services: Services, key_id: str, grace_s: float, by: Actor
     with _told():
         key = await services.store.rotate_key(_parsed(key_id), digest, hint_of(secret), by, grace_s=grace_s)
     services.keys.forget()
-    return KeyMade(**_fields(key), secret=secret)
+    return made_view(key, secret)
 
 
 async def revoked_key(services: Services, key_id: str, by: Actor, *, force: bool = False) -> KeyView:
@@ -64,11 +62,6 @@ async def revoked_key(services: Services, key_id: str, by: Actor, *, force: bool
         key = await services.store.revoke_key(_parsed(key_id), by, force=force)
     services.keys.forget()
     return key_view(key)
-
-
-def key_view(key: ApiKey) -> KeyView:
-    """A key as administrators see it."""
-    return KeyView(**_fields(key))
 
 
 def _checked(fields: Mapping[str, Any], services: Services) -> dict[str, Any]:
@@ -120,10 +113,3 @@ def _parsed(text: str) -> UUID:
     if str(key_id) != text.lower():
         raise _not_found()
     return key_id
-
-
-def _fields(key: ApiKey) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(key)
-    del fields["admin"]  # the scope says it
-    over = key.expires_at is not None and key.expires_at <= datetime.now(UTC)
-    return fields | {"state": "revoked" if key.revoked_at else "expired" if over else "in_force"}

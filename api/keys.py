@@ -11,8 +11,9 @@ from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from api.auth import ADMIN, OBSERVE, actor
 from api.decoding import KeyBody, KeyPatchBody, RotateBody
-from api.key_changes import changed_key, found_key, key_view, made_key, revoked_key, rotated_key
+from api.key_changes import changed_key, found_key, made_key, revoked_key, rotated_key
 from api.key_schemas import KeyList, KeyMade, KeyPatch, KeyRequest, KeyView, RotateRequest
+from api.key_views import key_view
 from api.openapi import ServicesDependency, answers
 from api.problems import invalid
 from api.services import Services

@@ -189,7 +189,7 @@ def test_a_lane_is_paused_and_resumed(commands: Commands) -> None:
         assert "lane paused" in submitted.stderr
         listed = commands.run("lanes", "ls").stdout
         assert "new [b]weights" in listed
-        (lane,) = json.loads(commands.run("lanes", "ls", "--json").stdout)
+        (lane,) = commands.json("lanes", "ls")["data"]
         assert (lane["name"], lane["paused"], lane["queued"]) == ("default", True, 1)
     finally:
         resumed = commands.json("lanes", "resume", "default")

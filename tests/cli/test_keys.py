@@ -41,6 +41,7 @@ async def test_a_key_lives_its_life_on_the_command_line(
     assert made["networks"] == ["10.0.0.0/8"]
     left = datetime.fromisoformat(made["expires_at"]) - datetime.now(UTC)
     assert timedelta(days=29) < left < timedelta(days=30)
+    assert (made["object"], made["state"], "admin" in made) == ("api_key", "in_force", False)
     secret = made.pop("secret")
     match = await store.find_key(Digester(PEPPER).kept(secret))
     assert match is not None
@@ -49,7 +50,8 @@ async def test_a_key_lives_its_life_on_the_command_line(
 
     wanted = ("--scope", "admin", "--all-models", "--from-anywhere", "--team", "", "--expires", "never")
     changed = told("keys", "change", made["id"], *wanted)
-    assert (changed["admin"], changed["models"], changed["team"], changed["expires_at"]) == (True, None, None, None)
+    told_of = (changed["scopes"], changed["models"], changed["team"], changed["expires_at"])
+    assert told_of == (["submit", "read", "observe", "admin"], None, None, None)
     assert changed["networks"] is None
     assert changed["customer"] == "acme"
     rotated = told("keys", "rotate", made["id"], "--grace", "1h")
@@ -58,8 +60,8 @@ async def test_a_key_lives_its_life_on_the_command_line(
     assert "--force" in told("keys", "revoke", made["id"], code=2)
     assert told("keys", "revoke", made["id"], "--force")["revoked_at"]
 
-    assert [key["id"] for key in told("keys", "ls", "--text", "SHO", "--state", "revoked")] == [made["id"]]
-    assert told("keys", "ls", "--state", "in_force") == []
+    assert [key["id"] for key in told("keys", "ls", "--text", "SHO", "--state", "revoked")["data"]] == [made["id"]]
+    assert told("keys", "ls", "--state", "in_force") == {"object": "list", "data": [], "next_cursor": None}
     log = told("audit", "--target", made["id"], "--actor", "COMMAND line", "--after", "2h")
     assert [entry["action"] for entry in log["data"]] == ["key.revoked", "key.rotated", "key.changed", "key.created"]
     assert all(entry["actor"].startswith("command line: ") for entry in log["data"])

@@ -113,7 +113,9 @@ def test_a_dry_run_of_who_may_only_look_counts_what_a_list_shows(capsys: pytest.
 
 def test_workers_and_the_whole_are_looked_at(commands: Commands) -> None:
     """Tables for people, JSON for scripts; a worker that is not there is refused in the API's words."""
-    workers = json.loads(commands.run("workers", "ls", "--json").stdout)
+    page = commands.json("workers", "ls")
+    assert page["object"] == "list"
+    workers = page["data"]
     listed = commands.run("workers", "ls").stdout
     assert all(worker["id"] in listed for worker in workers)
     assert "no such worker" in commands.run("workers", "drain", "7", code=2).stderr

@@ -43,7 +43,9 @@ async def test_a_key_is_made_listed_and_revoked(settings: dict[str, str], databa
     assert "admin" in listed.stdout
     assert "2.5" in listed.stdout
     as_json = json.loads(run_safelight("keys", "ls", "--json", environment=environment).stdout)
-    assert [(entry["name"], entry["weight"], entry["revoked_at"]) for entry in as_json] == [("ops", 2.5, None)]
+    assert as_json.keys() == {"object", "data", "next_cursor"}
+    assert as_json["data"][0]["object"] == "api_key"
+    assert [(entry["name"], entry["weight"], entry["revoked_at"]) for entry in as_json["data"]] == [("ops", 2.5, None)]
 
     assert run_safelight("keys", "revoke", str(key.id), "--force", environment=environment).returncode == 0
     assert await store.find_key(hash_secret(secret)) is None

@@ -52,7 +52,7 @@ def hook() -> Iterator[Receiver]:
 def test_from_a_submit_to_its_receiver(commands: Commands, server: Server, hook: Receiver) -> None:
     """A job's own hook, and an endpoint of all jobs with its secret; a repeat out of the cache is told too."""
     secret = commands.run("webhooks", "create", f"{hook.url}/all", "--description", "[all]").stdout.strip()
-    [endpoint] = json.loads(commands.run("webhooks", "list", "--json").stdout)
+    [endpoint] = commands.json("webhooks", "list")["data"]
     job = commands.json("submit", "a red circle", "--seed", "7", "--webhook", f"{hook.url}/mine", "--wait")
     assert job["webhook"]["url"] == f"{hook.url}/mine"
     received = {found.path: found for found in hook.wait(2)}

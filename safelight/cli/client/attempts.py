@@ -19,7 +19,7 @@ def attempts(
     with reported(), Client(url, key) as client:
         found = operators.attempts(client, job_id)
     if as_json:
-        out().print_json(data=found)
+        out().print_json(data={"object": "list", "data": found})
     elif found:
         out().print(attempts_table(found))
     else:

@@ -26,7 +26,7 @@ def status(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOp
     with reported(), Client(url, key) as client:
         found = client.ask("GET", "/v1/canaries", expect=("data",))["data"]
     if as_json:
-        out().print_json(data=found)
+        out().print_json(data={"object": "list", "data": found})
     elif found:
         out().print(_table(found))
     else:

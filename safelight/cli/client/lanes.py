@@ -26,7 +26,7 @@ def ls(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption
     with reported(), Client(url, key) as client:
         lanes = client.lanes()
     if as_json:
-        out().print_json(data=lanes)
+        out().print_json(data={"object": "list", "data": lanes})
     else:
         out().print(_table(lanes))
 

@@ -25,7 +25,7 @@ def list_(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOpt
     with reported(), WebhookClient(url, key) as client:
         found = client.endpoints()
     if as_json:
-        out().print_json(data=found)
+        out().print_json(data={"object": "list", "data": found})
     elif found:
         out().print(_endpoints(found))
     else:

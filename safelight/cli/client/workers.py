@@ -22,7 +22,7 @@ def ls(as_json: JsonOption = False, url: UrlOption = DEFAULT_URL, key: KeyOption
     with reported(), Client(url, key) as client:
         found = operators.workers(client)
     if as_json:
-        out().print_json(data=found)
+        out().print_json(data={"object": "list", "data": found})
     elif found:
         out().print(workers_table(found))
     else:

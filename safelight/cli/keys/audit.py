@@ -45,6 +45,8 @@ def audit(
     import msgspec
     from msgspec.structs import replace
 
+    from api.key_schemas import AuditList
+    from api.key_views import audit_view
     from jobstore.audit import AuditFilter
     from safelight.cli.keys.inside import in_store
 
@@ -65,7 +67,8 @@ def audit(
         )
         page = in_store(settings_for(config), work)
     if as_json:
-        out().print_json(data={"data": msgspec.to_builtins(page.entries), "next_cursor": page.next_cursor})
+        entries = tuple(audit_view(entry) for entry in page.entries)
+        out().print_json(data=msgspec.to_builtins(AuditList(data=entries, next_cursor=page.next_cursor)))
         return
     if not page.entries:
         err().print("Nothing of that kind was done." if where != AuditFilter(limit=limit) else "Nothing was done yet.")

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def plain(key: ApiKey) -> dict[str, Any]:
-    """A key for scripts."""
-    found: dict[str, Any] = msgspec.to_builtins(key)
+    """A key for scripts, as the API tells it."""
+    from api.key_views import key_view
+
+    found: dict[str, Any] = msgspec.to_builtins(key_view(key))
     return found
 
 

@@ -50,7 +50,7 @@ def ls(
     with reported():
         keys = in_store(settings_for(config), work)
     if as_json:
-        out().print_json(data=[plain(key) for key in keys])
+        out().print_json(data={"object": "list", "data": [plain(key) for key in keys], "next_cursor": None})
     elif keys:
         show_keys(keys, out())
     elif team or customer or text or state:
