@@ -88,7 +88,8 @@ def _request(
     submit: SubmitRequest, name: str, model: ModelSettings, settings: Settings, seed: int, quality: str | None
 ) -> JobRequest:
     """The request as the model has it. Raises ProblemError naming the field that it can't take."""
-    width, height = _size(model.usual_size if submit.size is None else submit.size, model)
+    auto = quality is not None  # OpenAI's form, in which a size may be auto, always names a quality
+    width, height = _size(model.usual_size if submit.size is None else submit.size, model, auto=auto)
     most = settings.jobs.max_steps
     usual = model.default_steps if quality is None else steps_of(quality, model, most)
     steps = _at_most("steps", submit.steps or usual, most)
@@ -148,9 +149,18 @@ def _model(submit: SubmitRequest, settings: Settings, key: ApiKey | None) -> tup
     name = submit.model if submit.model is not None else settings.default_model or ""
     found = settings.find_model(name)
     if found is None:
-        raise model_not_found(name, (own for own in settings.models if key is None or key.may_use(own)))
+        raise model_not_found(name, offered_names(settings, key))
     needs_model(key, found[0], settings.models)
     return found
+
+
+def offered_names(settings: Settings, key: ApiKey | None) -> list[str]:
+    """The models that a key may use, with their other names in brackets."""
+    return [
+        f"{own} ({', '.join(model.aliases)})" if model.aliases else own
+        for own, model in settings.models.items()
+        if key is None or key.may_use(own)
+    ]
 
 
 def _prompt(submit: SubmitRequest, settings: Settings) -> str:
@@ -175,7 +185,7 @@ def _text(field: str, text: str, limit: int) -> str:
     return text
 
 
-def _size(text: str, model: ModelSettings) -> tuple[int, int]:
+def _size(text: str, model: ModelSettings, *, auto: bool) -> tuple[int, int]:
     if model.sizes:
         rule = f"one of {', '.join(model.sizes)}"
         allowed = text in model.sizes
@@ -185,7 +195,7 @@ def _size(text: str, model: ModelSettings) -> tuple[int, int]:
         sides = [int(side) for side in text.split("x")] if _SIZE.fullmatch(text) else [0]
         allowed = all(side % multiple == 0 and model.min_side <= side <= model.max_side for side in sides)
     if not allowed:
-        raise invalid("size", f"size must be {rule}")
+        raise invalid("size", f"size must be {rule}" + (", or auto" if auto else ""))
     width, height = text.split("x")
     return int(width), int(height)
 

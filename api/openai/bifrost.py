@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from litestar import Request
@@ -63,6 +63,11 @@ def status_of(job: Job) -> Any:
     return _STATUS.get(job.state, "failed")
 
 
+def moment(at: datetime) -> str:
+    """A time as ``/v1/jobs`` has it: in UTC, with a Z."""
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"
+
+
 def expires_at(job: Job) -> datetime | None:
     """When the result can no longer be polled; None before the job's end."""
     if job.finished_at is None or not job.state.terminal:
@@ -72,4 +77,4 @@ def expires_at(job: Job) -> datetime | None:
 
 def pending_answer(job: Job) -> AsyncAnswer:
     """A job in Bifrost's form, as far as it is known before its end."""
-    return AsyncAnswer(id=job.id, status=status_of(job), created_at=job.created_at.isoformat())
+    return AsyncAnswer(id=job.id, status=status_of(job), created_at=moment(job.created_at))

@@ -14,7 +14,7 @@ from api.changing import with_answer
 from api.dimensions import gather_dimensions
 from api.idempotency import IdempotencyKey, replay_of
 from api.openai.answering import encoded, images_answer, room_for
-from api.openai.bifrost import ASYNC_ID, asked_id, expires_at, pending_answer, polled_job, result_ttl
+from api.openai.bifrost import ASYNC_ID, asked_id, expires_at, moment, pending_answer, polled_job, result_ttl
 from api.openai.describing import Described, generation_answers
 from api.openai.failures import failure_of, members_of
 from api.openai.replying import AnyRequest, Reply, base_url, ended_or_pending, manner_of, poll_headers, reply
@@ -91,7 +91,7 @@ async def generate_later(
     new = _new_job(asked, request, services)
     accepted = await accept(services, new, seed_drawn=names_no_seed(asked))
     job = accepted.job
-    answer = AsyncAnswer(id=job.id, status="pending", created_at=job.created_at.isoformat())
+    answer = AsyncAnswer(id=job.id, status="pending", created_at=moment(job.created_at))
     headers = {"Location": f"/v1/async/images/generations/{job.id}", **poll_headers(job), ASYNC_ID: str(job.id)}
     return Response(answer, status_code=202, headers=headers | submit_headers(services, accepted))
 
@@ -130,8 +130,8 @@ async def _ended(services: Services, request: AnyRequest, job: Job, answer: Asyn
     expires, finished = expires_at(job), job.finished_at
     answer = msgspec.structs.replace(
         answer,
-        completed_at=finished.isoformat() if finished else msgspec.UNSET,
-        expires_at=expires.isoformat() if expires else msgspec.UNSET,
+        completed_at=moment(finished) if finished else msgspec.UNSET,
+        expires_at=moment(expires) if expires else msgspec.UNSET,
     )
     try:
         if job.state is not JobState.SUCCEEDED:

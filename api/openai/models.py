@@ -11,6 +11,7 @@ from litestar.params import PathParameter
 from api.auth import LOOK, viewer
 from api.openapi import ServicesDependency, answers
 from api.problems import model_not_found
+from api.resolve import offered_names
 from api.schemas import ModelView
 from api.views import model_list
 
@@ -26,5 +27,5 @@ async def read_model(
     found = services.settings.find_model(name)
     offered = {view.id: view for view in model_list(services.settings, viewer(request)).data}
     if found is None or found[0] not in offered:
-        raise model_not_found(name, offered)
+        raise model_not_found(name, offered_names(services.settings, viewer(request)))
     return msgspec.structs.replace(offered[found[0]], id=name)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from api.auth import may_stay, sharer
 from api.openai.answering import encoded, images_answer, room_for
-from api.openai.bifrost import ASYNC_ID, status_of, wants_async
+from api.openai.bifrost import ASYNC_ID, moment, status_of, wants_async
 from api.openai.failures import failure_of
 from api.openai.schemas import GenerationRequest, PendingAnswer
 from api.openai.streaming import HEADERS, EventStream, ImageStream
@@ -143,7 +143,7 @@ def _pending(job: Job, headers: dict[str, str]) -> Response[bytes]:
         id=job.id,
         status=status,  # type: ignore[arg-type]  # mypy takes the choice for any text
         created=int(job.created_at.timestamp()),
-        created_at=job.created_at.isoformat(),
+        created_at=moment(job.created_at),
     )
     headers = {"Location": f"/v1/jobs/{job.id}", **poll_headers(job), **headers}
     return Response(msgspec.json.encode(answer), status_code=202, headers=headers, media_type="application/json")

@@ -92,6 +92,8 @@ def test_size_auto_is_the_models_own(client: httpx.Client) -> None:
     """And one that it has is taken."""
     assert generate(client, size="auto")["size"] == "128x128"
     assert generate(client, size="64x64")["size"] == "64x64"
+    strange = client.post("/v1/images/generations", json={"prompt": "a red circle", "size": "1024x1024"})
+    assert strange.json()["detail"].endswith(", or auto")
 
 
 @pytest.mark.parametrize("output_format", ["png", "jpeg", "webp"])
@@ -152,6 +154,7 @@ def test_an_unknown_model_is_said_to_be_not_found(client: httpx.Client) -> None:
     """With the code that OpenAI has for it."""
     error = client.post(PATH, json={"prompt": "x", "model": "gpt-5"})
     assert (error.status_code, error.json()["error"]["code"]) == (404, "model_not_found")
+    assert "(shapes, dall-e-3, gpt-image-1)" in error.json()["detail"]
     assert error.json()["error"]["param"] == "model"
 
 

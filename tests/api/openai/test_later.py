@@ -107,6 +107,7 @@ def test_bifrosts_paths(client: httpx.Client) -> None:
     assert submitted.status_code == 202
     assert submitted.json()["status"] == "pending"
     assert set(submitted.json()) == {"id", "status", "created_at"}
+    assert submitted.json()["created_at"] == client.get(f"/v1/jobs/{submitted.json()['id']}").json()["created_at"]
     path = f"{LATER}/{submitted.json()['id']}"
     done = until(lambda: (answer := client.get(path)).status_code == 200 and answer.json())
     assert (done["status"], done["status_code"], len(done["result"]["data"])) == ("completed", 200, 1)
