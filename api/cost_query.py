@@ -49,6 +49,8 @@ def query_from(given: MultiDict[str], key: ApiKey | None) -> ReportQuery:
         raise invalid("zone", "zone must be a time zone like Europe/Berlin")
     last = _day("to", given["to"]) if "to" in given else datetime.now(ZoneInfo(zone)).date()
     first = _day("from", given["from"]) if "from" in given else last.replace(day=1)
+    if last < first:
+        raise invalid("to", f"to must not be before {first}, the first day: {last} is")
     query = ReportQuery(
         first=first,
         last=last,

@@ -8,15 +8,16 @@ from typing import Any
 from litestar import Request, Response
 from litestar.types import ExceptionHandlersMap
 
+from api.money import in_words
 from api.problems import Problem, ProblemError, respond
 from api.quota_headers import rate_limit_headers, seconds_until
-from api.views import plain_amount
 from jobstore.errors import QuotaExceededError
 from jobstore.quotas import QuotaKind
 from safelight.telemetry.metrics import SUBMITS_REFUSED
 
 _LONGEST_RETRY_AFTER_S = 120  # SDKs that are told a longer time don't wait so long
 _JOB_ENDS_S = 2  # nobody knows when the next job ends; renders take seconds
+_WHO = "whoever looks after this server can raise it"
 
 
 def refusal(error: QuotaExceededError, now: datetime) -> ProblemError:
@@ -43,13 +44,13 @@ def _come_again(wait_s: int | None) -> dict[str, str]:
 
 def _no_money(error: QuotaExceededError) -> str:
     quota, currency = error.status.quota, error.status.quota.currency
-    wanted = f"this job may come to {plain_amount(error.wanted)} {currency}"
+    wanted = f"this job may come to {in_words(error.wanted, currency)}"
     if error.wanted > quota.most:
-        return f"{wanted}, which is more than the whole budget of {quota.label}"
-    left = f"{plain_amount(error.status.left)} {currency} are left of the budget of {quota.label}, and {wanted}"
+        return f"{wanted}, which is more than the whole budget of {quota.label}; {_WHO}"
+    left = f"{in_words(error.status.left, currency)} are left of the budget of {quota.label}, and {wanted}"
     if error.room_at is None:
-        return f"{left}; what unfinished jobs hold and don't spend comes back"
-    return f"{left}; there is room again at {error.room_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return f"{left}; what unfinished jobs hold and don't spend comes back, and {_WHO}"
+    return f"{left}; there is room again at {error.room_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}, and {_WHO}"
 
 
 def _no_submit(error: QuotaExceededError, wait_s: int | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -16,6 +16,7 @@ from api.admin.local_times import local_time, with_zone
 from api.admin.rendering import HEADERS, AnyRequest, page
 from api.audit import audit_list, moment
 from api.cost_sheets import cell, sheet
+from api.key_names import names_of_keys
 from api.key_schemas import AuditView
 from api.openapi import ServicesDependency
 from api.problems import invalid
@@ -60,11 +61,20 @@ async def show(request: AnyRequest, services: ServicesDependency) -> Template:
         "after": local_time(search.where.after),
         "before": local_time(search.where.before),
     }
+    names = await _names(services, found.data)
     return await page(
-        request, "audit.html", title="Audit", entries=[(entry, _details(entry)) for entry in found.data],
+        request, "audit.html", title="Audit", names=names, entries=[(entry, _details(entry)) for entry in found.data],
         next_cursor=found.next_cursor, query=search.query, shown={name: shown.get(name, "") for name in _FIELDS},
         actions=ACTIONS, csv=f"/admin/audit.csv?{urlencode(search.fields)}", most=MOST_LINES,
     )  # fmt: skip
+
+
+async def _names(services: Services, entries: Sequence[AuditView]) -> dict[str, str]:
+    """What people call the keys and workers that something was done to, by their ids, where they are still known."""
+    names = await names_of_keys(services, {one.target for one in entries if one.action.startswith("key.")})
+    if any(one.action.startswith("worker.") for one in entries):
+        names |= {str(worker.id): worker.host for worker in await services.store.worker_statuses()}
+    return names
 
 
 @get("/audit.csv")

@@ -11,9 +11,10 @@ from litestar.params import FromPath, QueryParameter
 from litestar.response import Template
 
 from api.admin.forms import posted, struct_of, text
-from api.admin.quota_rows import full_or_near, owners_names, quota_row
+from api.admin.quota_rows import full_or_near, quota_row
 from api.admin.rendering import AnyRequest, done, page
 from api.auth import actor
+from api.key_names import owners_names
 from api.openapi import ServicesDependency
 from api.problems import invalid
 from api.quota_changes import delete_quota_of, found_quota, limited_quota, made_quota

@@ -102,7 +102,8 @@ def presets(query: ReportQuery, today: date) -> list[tuple[str, date, date, bool
         ("This month", month, today),
         ("Last month", before.replace(day=1), before),
     )
-    return [(name, first, last, (first, last) == (query.first, query.last)) for name, first, last in spans]
+    same = [name for name, first, last in spans if (first, last) == (query.first, query.last)]
+    return [(name, first, last, name in same[-1:]) for name, first, last in spans]  # on the 30th, two are the same days
 
 
 def _groups(given: Iterable[tuple[str, str]], dimension: str) -> list[str]:

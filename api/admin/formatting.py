@@ -24,11 +24,11 @@ def ago(at: datetime | str | None) -> Markup | str:
 
 
 def at(moment: datetime | str | None) -> Markup | str:
-    """The exact time, to the second, in UTC."""
+    """The exact time, to the second, in UTC, and says so."""
     if moment is None:
         return NOTHING
     known = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    return _time(known, known.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"))
+    return _time(known, known.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"))
 
 
 def duration(seconds: float | Decimal | None) -> str:

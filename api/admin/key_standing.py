@@ -9,10 +9,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from api.admin.quota_rows import QuotaRow, owners_names, quota_row, tightest
+from api.admin.quota_rows import QuotaRow, quota_row, tightest
 from api.audit import audit_list
 from api.cost_schemas import CostView
 from api.costs import cost_list
+from api.key_names import owners_names
 from api.key_schemas import AuditView, KeyView
 from api.services import Services
 from jobstore.audit import AuditFilter

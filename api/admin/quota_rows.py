@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from uuid import UUID
 
 from msgspec import Struct
 
 from api.operating.problems import BUDGET_SHARE
 from api.quota_schemas import QuotaView
 from api.quota_views import quota_view
-from api.services import Services
 from api.views import plain_amount
-from jobstore.errors import KeyNotFoundError
-from jobstore.keys import ApiKey
 from jobstore.quotas import OwnerKind, QuotaKind, QuotaStatus, window_words
 
 _ALL = Decimal(1)
@@ -78,17 +73,3 @@ def tightest(statuses: Iterable[QuotaStatus]) -> QuotaStatus | None:
 def full_or_near(status: QuotaStatus) -> bool:
     """True where nearly all of it is taken, or all."""
     return share(status) >= BUDGET_SHARE
-
-
-async def owners_names(services: Services, statuses: Iterable[QuotaStatus]) -> dict[str, str]:
-    """The names of the keys among their owners, by id."""
-    ids = {status.quota.owner for status in statuses if status.quota.owner_kind == "key"}
-    found = await asyncio.gather(*(_key(services, key_id) for key_id in sorted(ids)))
-    return {str(key.id): key.name for key in found if key is not None}
-
-
-async def _key(services: Services, key_id: str) -> ApiKey | None:
-    try:
-        return await services.store.get_key(UUID(key_id))
-    except KeyNotFoundError:
-        return None

@@ -9,9 +9,10 @@ from litestar import get
 from litestar.params import QueryParameter
 
 from api.auth import OBSERVE
+from api.key_names import owners_names
 from api.lanes import all_lanes
 from api.openapi import ServicesDependency, answers
-from api.operating.problems import Standing, problems_of
+from api.operating.problems import Standing, budgets_used, problems_of
 from api.operating.schemas import (
     DevicesView,
     HourView,
@@ -75,10 +76,12 @@ async def overview(services: Services, zone: str) -> OverviewView:
 async def _now(services: Services) -> dict[str, Any]:
     """How all stands that no time zone has to do with."""
     store = services.store
+    quotas = await store.quotas()
     return {
         "lanes": tuple((await all_lanes(services)).values()),
         "workers": await store.worker_statuses(),
-        "quotas": await store.quotas(),
+        "quotas": quotas,
+        "names": await owners_names(services, budgets_used(quotas)),
         "endpoints": await store.endpoints(all_keys=True),
     }
 

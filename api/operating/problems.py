@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from itertools import islice
 from urllib.parse import urlencode
 
 from msgspec import Struct
 
+from api.money import in_words
 from api.operating.schemas import Problem
 from jobstore.operating.figures import Figures
 from jobstore.operating.workers import WorkerStatus
@@ -27,12 +29,13 @@ _MOST_EACH = 20
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """How everything stands, as far as problems are told from it."""
+    """How everything stands, as far as problems are told from it; ``names`` are those of keys, by their ids."""
 
     figures: Figures
     lanes: Sequence[Lane]
     workers: Sequence[WorkerStatus]
     quotas: Sequence[QuotaStatus] = ()
+    names: Mapping[str, str] = {}
     endpoints: Sequence[Endpoint] = ()
     broker_away: bool = False
 
@@ -45,8 +48,8 @@ def problems_of(standing: Standing) -> tuple[Problem, ...]:
         _lanes(standing),
         _letters(standing.figures),
         _endpoints(standing.endpoints),
-        _budgets(standing.quotas),
-        _draining(standing.workers),
+        _budgets(standing),
+        _draining(standing),
     )
     found = [problem for kind in kinds for problem in _first(kind)]
     return tuple(sorted(found, key=lambda problem: _ORDER.index(problem.severity)))
@@ -81,7 +84,7 @@ def _silent_workers(workers: Sequence[WorkerStatus]) -> Iterator[Problem]:
 
 
 def _lanes(standing: Standing) -> Iterator[Problem]:
-    served = {lane for worker in standing.workers if worker.state == "serving" for lane in worker.lanes}
+    served = _served(standing.workers)
     for lane in standing.lanes:
         link = "/admin/jobs?" + urlencode({"state": "queued", "lane": lane.name})
         if not lane.queued:
@@ -100,7 +103,7 @@ def _lanes(standing: Standing) -> Iterator[Problem]:
                 severity="critical",
                 code="no_worker",
                 what=f"no live worker takes jobs of the lane {lane.name}, and {_waiting(lane.queued)}",
-                advice=f"start one: safelight worker --lanes {lane.name}; or resume one that drains",
+                advice=_who_serves(lane.name, standing.workers),
                 link="/admin/workers",
             )
         elif lane.oldest_s > QUEUE_OLD_S:
@@ -141,35 +144,62 @@ def _endpoints(endpoints: Sequence[Endpoint]) -> Iterator[Problem]:
         )
 
 
-def _budgets(quotas: Sequence[QuotaStatus]) -> Iterator[Problem]:
-    for status in quotas:
+def budgets_used(quotas: Iterable[QuotaStatus]) -> list[QuotaStatus]:
+    """The budgets that are nearly used, or used up: 20 at most."""
+    used = (
+        status
+        for status in quotas
+        if status.quota.kind is QuotaKind.SPEND and status.held + status.used >= BUDGET_SHARE * status.quota.most
+    )
+    return list(islice(used, _MOST_EACH))
+
+
+def _budgets(standing: Standing) -> Iterator[Problem]:
+    for status in budgets_used(standing.quotas):
         quota = status.quota
         taken = status.held + status.used
-        if quota.kind is not QuotaKind.SPEND or taken < BUDGET_SHARE * quota.most:
-            continue
+        owner = standing.names.get(quota.owner, quota.owner) if quota.owner_kind == "key" else quota.owner
         over = taken >= quota.most
         share = 100 if not quota.most else int(100 * taken / quota.most)
         yield Problem(
             severity="warning",
             code="budget_used" if over else "budget_nearly_used",
-            what=f"{share}% of the budget of {quota.owner_kind} {quota.owner} is taken"
-            f" ({taken.normalize():f} of {quota.most.normalize():f} {quota.currency})",
+            what=f"{share}% of the budget of {quota.owner_kind} {owner} is taken"
+            f" ({in_words(taken, quota.currency)} of {in_words(quota.most, quota.currency)})",
             advice="raise it, or tell its owner: submits are refused " + ("now" if over else "once it is used up"),
             link="/admin/budgets",
         )
 
 
-def _draining(workers: Sequence[WorkerStatus]) -> Iterator[Problem]:
-    for worker in workers:
+def _draining(standing: Standing) -> Iterator[Problem]:
+    served = _served(standing.workers)
+    wanted = {lane.name for lane in standing.lanes if lane.queued and lane.paused_at is None} - served
+    for worker in standing.workers:
         if worker.state in ("draining", "drained"):
+            lacking = sorted(wanted.intersection(worker.lanes))
             when = "now: it holds nothing any more" if worker.state == "drained" else "once it is drained"
             yield Problem(
                 severity="info",
                 code="worker_draining",
                 what=f"the worker on {worker.host} ({worker.device}) is {worker.state}",
-                advice=f"stop it {when}, or: safelight workers resume {worker.id}",
+                advice=f"resume it, or start another, for the jobs that wait: safelight workers resume {worker.id}"
+                if lacking
+                else f"stop it {when}, or: safelight workers resume {worker.id}",
                 link=f"/admin/workers/{worker.id}",
             )
+
+
+def _served(workers: Iterable[WorkerStatus]) -> set[str]:
+    return {lane for worker in workers if worker.state == "serving" for lane in worker.lanes}
+
+
+def _who_serves(lane: str, workers: Iterable[WorkerStatus]) -> str:
+    """What to do for a lane that nobody serves: a worker that drains can do it at once."""
+    start = f"start one: safelight worker --lanes {lane}"
+    held = next((one for one in workers if one.state in ("draining", "drained") and lane in one.lanes), None)
+    if held is None:
+        return start
+    return f"resume the one on {held.host}: safelight workers resume {held.id}; or {start.replace('one', 'another', 1)}"
 
 
 def _waiting(count: int) -> str:

@@ -74,7 +74,7 @@ async def resume_named(services: Services, worker_id: str, by: Actor) -> WorkerS
 
 def worker_not_found() -> ProblemError:
     """The 404 of a worker that is not there."""
-    detail = "there is no such worker, or it has left; GET /v1/workers lists those there are"
+    detail = "there is no such worker, or it has left; those there are: GET /v1/workers, or safelight workers ls"
     return ProblemError(404, "worker_not_found", detail, field="id")
 
 

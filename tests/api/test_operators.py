@@ -133,6 +133,24 @@ def test_a_budget_is_a_problem_before_it_is_used_up(used: str, codes: list[str])
         assert "submits are refused now" in found[0].advice
 
 
+def test_a_budget_is_told_by_its_keys_name_in_money() -> None:
+    """Not by an id, which tells nobody whose it is."""
+    quota = replace(new_quota(period="total", rolling=False), owner_kind="key", owner=str(WORKER.id))
+    status = QuotaStatus(quota=quota, held=Decimal("0.1"), used=Decimal("0.9"), ends_at=None)
+    standing = Standing(figures=QUIET, lanes=[], workers=[], quotas=[status], names={str(WORKER.id): "the web shop"})
+    [problem] = problems_of(standing)
+    assert "budget of key the web shop is taken (1.00 USD of 1.00 USD)" in problem.what
+
+
+def test_a_drained_worker_that_is_needed_is_to_be_resumed_by_all_advice() -> None:
+    """Where its lane has jobs and nobody else, stopping it would be the wrong thing."""
+    standing = Standing(figures=QUIET, lanes=[BUSY], workers=[replace(WORKER, state="drained")])
+    found = problems_of(standing)
+    assert [problem.code for problem in found] == ["no_worker", "worker_draining"]
+    assert all(f"safelight workers resume {WORKER.id}" in problem.advice for problem in found)
+    assert not any("stop it" in problem.advice for problem in found)
+
+
 def test_nothing_is_wrong_where_all_is_served() -> None:
     """A lane with jobs and a worker that takes them."""
     assert problems_of(Standing(figures=QUIET, lanes=[BUSY], workers=[WORKER])) == ()

@@ -108,6 +108,7 @@ def test_more_than_a_whole_budget_is_said_to_be_so(door: Door) -> None:
     response = door.submit("ann")
     assert_problem(response, 402)
     assert "more than the whole budget" in response.json()["detail"]
+    assert "whoever looks after this server can raise it" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(

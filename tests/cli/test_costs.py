@@ -42,9 +42,9 @@ def test_a_table_ends_with_the_rest_and_the_total() -> None:
     show_costs(report(), Console(file=text, width=160), Console(file=notes))
     lines = [line.split() for line in text.getvalue().splitlines()]
     assert lines[0][:2] == ["TEAM", "KEY"]
-    assert ["-", "backend", "1", "2", "1", "1.5", "0.002", "0", "USD"] in lines
-    assert ["(rest)", "1", "2", "1", "1.5", "0.001", "0", "USD"] in lines
-    assert ["(total)", "1", "2", "1", "1.5", "0.003", "0", "USD"] in lines
+    assert ["-", "backend", "1", "2", "1", "1.5", "0.002", "0.00", "USD"] in lines
+    assert ["(rest)", "1", "2", "1", "1.5", "0.001", "0.00", "USD"] in lines
+    assert ["(total)", "1", "2", "1", "1.5", "0.003", "0.00", "USD"] in lines
     show_costs(report(data=[], rest=[], totals=[]), Console(file=text), Console(file=notes))
     assert "Nothing was settled" in notes.getvalue()
 

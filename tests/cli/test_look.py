@@ -10,6 +10,7 @@ from rich.console import Console
 from jobstore.job import JobState
 from safelight.cli.client.look import COLOURS, details, jobs_table, progress_of, span
 from safelight.cli.client.progress import ENDED, standing
+from safelight.cli.money import money
 
 
 def job(state: str = "queued", **more: Any) -> dict[str, Any]:
@@ -52,6 +53,12 @@ def test_a_place_in_the_queue_is_told_with_its_time(queue: dict[str, Any], words
     """Where nobody knows it, the place alone; a server of before knows no pause."""
     assert progress_of(job(queue=queue)) == words
     assert standing(job(queue=queue)) == (f"queued, {words}" if words else "queued")
+
+
+@pytest.mark.parametrize(("text", "shown"), [("0.1", "0.10"), ("2", "2.00"), ("0", "0.00"), ("12.203", "12.203")])
+def test_money_has_two_decimals_at_least(text: str, shown: str) -> None:
+    """And none that it has is dropped."""
+    assert money(text, "USD") == f"{shown} USD"
 
 
 def test_a_job_that_runs_tells_its_steps() -> None:

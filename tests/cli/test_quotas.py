@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from typing import Any
 
 import pytest
@@ -21,7 +20,9 @@ KEY = "01920000-0000-7000-8000-00000000000a"
 
 def listed(commands: Commands, *arguments: str) -> list[dict[str, Any]]:
     """The quotas that the API tells."""
-    return list(json.loads(commands.run("quotas", "list", *arguments, "--json").stdout))
+    page = commands.json("quotas", "list", *arguments)
+    assert (page["object"], page["next_cursor"]) == ("list", None)
+    return list(page["data"])
 
 
 def test_limits_are_set_changed_listed_and_cleared(commands: Commands) -> None:
@@ -31,7 +32,7 @@ def test_limits_are_set_changed_listed_and_cleared(commands: Commands) -> None:
     assert (made["limit"], made["period"], made["zone"], made["left"]) == ("100.5", "1M", "Europe/Berlin", "100.5")
     said = commands.run("quotas", "set", "--team", "cli", "--spend", "50", *berlin)
     assert said.stdout.strip() == made["id"]
-    assert "changed: 50 USD a month for team cli, by the calendar of Europe/Berlin; 50 left" in said.stderr
+    assert "changed: 50.00 USD a month for team cli, by the calendar of Europe/Berlin; 50.00 left" in said.stderr
     assert (
         "clear"
         in commands.run("quotas", "set", "--team", "cli", "--spend", "5", "--per", "1M", "--zone", "UTC", code=2).stderr
@@ -40,7 +41,7 @@ def test_limits_are_set_changed_listed_and_cleared(commands: Commands) -> None:
     commands.run("quotas", "set", "--team", "cli", "--jobs", "10")
     commands.run("quotas", "set", "--customer", "cli", "--jobs", "10")
     table = commands.run("quotas", "list", "--team", "cli").stdout
-    for words in ("50 USD", "60 submits", "10 jobs at once", "1M Europe/Berlin", "any 1m", "   0%"):
+    for words in ("50.00 USD", "ENDS (UTC)", "60 submits", "10 jobs at once", "1M Europe/Berlin", "any 1m", "   0%"):
         assert words in table
     assert "customer cli" not in table
     assert commands.json("quotas", "clear", "--team", "cli", "--spend", "--jobs", "--per", "1M") == {

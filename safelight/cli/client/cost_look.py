@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from safelight.cli.fitting import Column, show
+from safelight.cli.money import amount
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _NUMBERS = ("jobs", "attempts", "pictures", "gpu_seconds", "charged", "saved")
+_MONEY = ("charged", "saved")
 
 
 def show_costs(text: str, console: Console, notes: Console) -> None:
@@ -29,7 +31,10 @@ def show_costs(text: str, console: Console, notes: Console) -> None:
         Column(group.upper(), [escape(_cell(row, group, names, word, first=not place)) for row, word in rows], loose=8)
         for place, group in enumerate(by)
     ]
-    numbers = [Column(name.upper(), [str(row[name]) for row, _ in rows], right=True) for name in _NUMBERS]
+    numbers = [
+        Column(name.upper(), [amount(row[name]) if name in _MONEY else str(row[name]) for row, _ in rows], right=True)
+        for name in _NUMBERS
+    ]
     show([*columns, *numbers, Column("CURRENCY", [row["currency"] for row, _ in rows])], console)
 
 

@@ -29,7 +29,9 @@ def costs(
             "--only", metavar="NAME=VALUE", help="Only this team, customer, model, lane, device, cache or dim.NAME."
         ),
     ] = None,
-    key_id: Annotated[str | None, typer.Option("--key-id", help="Only this API key.", show_default=False)] = None,
+    key_id: Annotated[
+        str | None, typer.Option("--key-id", "--of-key", help="Only this API key, by its id.", show_default=False)
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=5000, help="Rows at most; the rest is summed up.")] = 100,
     as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, for spreadsheets.")] = False,

@@ -31,7 +31,7 @@ _OPTIONS: dict[str, tuple[str, Any]] = {
     ),
     "model": ("model", _text("--model", "-m", says="Only jobs of this model.")),
     "lane": ("lane", _text("--lane", says="Only jobs of this lane.")),
-    "of_key": ("key", _text("--of-key", says="Only jobs of the API key with this id.")),
+    "of_key": ("key", _text("--of-key", "--key-id", says="Only jobs of the API key with this id.")),
     "worker": ("worker", _text("--worker", says="Only jobs that the worker with this id has or had.")),
     "worker_host": ("host", _text("--worker-host", says="The same by the worker's host.")),
     "dim": (

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from safelight.cli.client.http import Job
+from safelight.cli.money import money
 
 COLOURS = {
     "scheduled": "blue",
@@ -72,7 +73,7 @@ def cost_of(job: Job) -> str:
     """What was charged, or in brackets what is reserved."""
     cost = job["cost"]
     ended = job["finished_at"] is not None
-    return f"{cost['charged']} {cost['currency']}" if ended else f"({cost['reserved']} {cost['currency']})"
+    return money(cost["charged"], cost["currency"]) if ended else f"({money(cost['reserved'], cost['currency'])})"
 
 
 def age(created_at: str, now: datetime) -> str:

@@ -154,4 +154,5 @@ def confirmed(question: str) -> bool:
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:
+        typer.echo(err=True)  # the question's line has no end yet
         return False

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from safelight.cli.client.look import COLOURS, span
+from safelight.cli.money import money
 
 _BARS = "▁▂▃▄▅▆▇█"
 _STATES = {"serving": "green", "draining": "yellow", "drained": "cyan", "silent": "red"}
@@ -28,7 +29,7 @@ def attempts_table(attempts: Sequence[dict[str, Any]]) -> Table:
             escape(attempt["device"]),
             escape(attempt["host"] or ""),
             attempt["gpu_seconds"],
-            f"{attempt['charged']} {attempt['currency']}",
+            money(attempt["charged"], attempt["currency"]),
             _batch(attempt),
             attempt["error_code"] or "",
         )
@@ -75,7 +76,7 @@ def overview_lines(overview: dict[str, Any]) -> Iterator[str | Table]:
         f" {devices['held']} of {devices['slots']} slots taken,"
         f" devices {_percent(devices['use'])} busy · {_percent(hour['cache_share'])} from the cache"
     )
-    costs = ", ".join(f"{cost['charged']} {cost['currency']}" for cost in overview["today"]["costs"]) or "nothing"
+    costs = ", ".join(money(cost["charged"], cost["currency"]) for cost in overview["today"]["costs"]) or "nothing"
     yield f"{costs} charged today ({overview['today']['zone']})"
     if not overview["problems"]:
         yield "[green]Nothing is wrong.[/]"

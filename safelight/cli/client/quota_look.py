@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from jobstore.quotas import window_words
 from safelight.cli.fitting import Column, show
+from safelight.cli.money import amount, money
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +26,8 @@ def show_quotas(quotas: Sequence[Quota], console: Console, names: Mapping[str, s
     """One line a quota; with a bar of what is taken, and its id, where there is room. ``names`` are those of keys."""
     from rich.markup import escape
 
-    numbers = {
-        name: ["" if quota[name] is None else str(quota[name]) for quota in quotas] for name in ("used", "held", "left")
-    }
+    ends = [_end(quota) for quota in quotas]
+    numbers = {name: [_number(quota, name) for quota in quotas] for name in ("used", "held", "left")}
     show(
         [
             Column("ID", [quota["id"] for quota in quotas], rank=1),
@@ -36,7 +36,7 @@ def show_quotas(quotas: Sequence[Quota], console: Console, names: Mapping[str, s
             Column("WINDOW", [_window(quota) for quota in quotas], loose=8),
             Column("TAKEN", [_bar(quota) for quota in quotas], rank=2),
             *(Column(name.upper(), cells, right=True) for name, cells in numbers.items()),
-            Column("ENDS", [_end(quota) for quota in quotas]),
+            Column("ENDS (UTC)" if any(ends) else "ENDS", ends),
         ],
         console,
     )
@@ -46,7 +46,7 @@ def described(quota: Quota, names: Mapping[str, str]) -> str:
     """A quota in one line."""
     what = f"{_limit(quota)} {window_words(quota['period'], rolling=quota['rolling'])}".strip()
     zoned = "" if quota["rolling"] or quota["period"] == "total" else f", by the calendar of {quota['zone']}"
-    return f"{what} for {_owner(quota, names)}{zoned}; {quota['left']} left"
+    return f"{what} for {_owner(quota, names)}{zoned}; {_number(quota, 'left')} left"
 
 
 def _owner(quota: Quota, names: Mapping[str, str]) -> str:
@@ -56,7 +56,15 @@ def _owner(quota: Quota, names: Mapping[str, str]) -> str:
 
 
 def _limit(quota: Quota) -> str:
-    return f"{quota['limit']} {quota['currency'] or _UNITS[quota['kind']][quota['limit'] != 1]}"
+    if quota["currency"]:
+        return money(quota["limit"], quota["currency"])
+    return f"{quota['limit']} {_UNITS[quota['kind']][quota['limit'] != 1]}"
+
+
+def _number(quota: Quota, name: str) -> str:
+    if quota[name] is None:
+        return ""
+    return amount(quota[name]) if quota["currency"] else str(quota[name])
 
 
 def _window(quota: Quota) -> str:
@@ -69,7 +77,7 @@ def _window(quota: Quota) -> str:
 
 def _end(quota: Quota) -> str:
     ends_at = quota["ends_at"]
-    return "" if ends_at is None else f"{datetime.fromisoformat(ends_at).astimezone():%Y-%m-%d %H:%M}"
+    return "" if ends_at is None else f"{datetime.fromisoformat(ends_at).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def _bar(quota: Quota) -> Text:

@@ -25,7 +25,8 @@ from safelight.cli.options import DEFAULT_URL, JsonOption, KeyOption, UrlOption
 TeamOption = Annotated[str | None, typer.Option("--team", help="A team's.", show_default=False)]
 CustomerOption = Annotated[str | None, typer.Option("--customer", help="A customer's.", show_default=False)]
 KeyIdOption = Annotated[
-    str | None, typer.Option("--key-id", help="An API key's, by its id; see  safelight keys ls.", show_default=False)
+    str | None,
+    typer.Option("--key-id", "--of-key", help="An API key's, by its id; see  safelight keys ls.", show_default=False),
 ]
 PerOption = Annotated[
     str | None, typer.Option("--per", help="The window: 1m, 6h, 1d, 1w, 1M, 1y.", show_default="total")
@@ -48,7 +49,7 @@ def list_(
         quotas = client.quotas(team=team, customer=customer, key=None if key_id is None else key_of(key_id))
         names = {} if as_json else names_of(client, quotas)
     if as_json:
-        out().print_json(data=quotas)
+        out().print_json(data={"object": "list", "data": quotas, "next_cursor": None})
     elif quotas:
         show_quotas(quotas, out(), names)
     else:

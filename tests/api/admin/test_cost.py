@@ -134,7 +134,7 @@ def test_days_are_those_of_the_browser(http: httpx.Client) -> None:
     [
         ("by=nothing", "by"), ("by=day&by=model&by=team", "at most 2"), ("by=dim", "dimension is missing"),
         ("value=x", "dimension is missing"), ("show=all", "show"), ("zone=Mars", "zone"), ("from=soon", "from"),
-        ("from=2026-11-02&to=2026-11-01", "to is not before from"), ("from=2000-01-01", "1100 days"),
+        ("from=2026-11-02&to=2026-11-01", "to must not be before 2026-11-02"), ("from=2000-01-01", "1100 days"),
         ("key=x", "key"), ("cache=no", "cache"), (f"team={'x' * 257}", "team"), ("dimension=A!&by=dim", "by is one of"),
         ("other=1", "other"),
     ],
