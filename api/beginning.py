@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from litestar import Request
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from api.auth import needs_model, sharer
 from api.changing import with_inputs
-from api.inputs import Prepared, fitting_size, open_pictures, prepare
+from api.inputs import Prepared, fitting_size, most_pixels, open_pictures, prepare
 from api.problems import ProblemError, invalid, model_not_found
 from api.room import Held
 from api.schemas import SubmitRequest
@@ -31,6 +31,7 @@ AnyRequest = Request[Any, Any, Any]
 _READ_S = 120
 _SILENT_S = 10  # of them, in which nothing comes
 _FORMS = 2  # the body, and what is decoded of it
+_PIXEL_BYTES = 4  # of a picture and its mask, where their files are as large as what they hold
 _STRENGTH = 0.8
 _STRENGTH_IN_MASK = 1.0  # what is masked gives way altogether, as OpenAI's clients expect
 
@@ -44,6 +45,21 @@ class Source(NamedTuple):
     image: bytes
     mask: bytes | None
     strength: float | None
+
+
+class Begun:
+    """The files that a job begins from, by digest, in the room that they have until they are stored."""
+
+    def __init__(self, prepared: Prepared, room: Held) -> None:
+        """``room`` is as much as they might have needed: they keep what they need."""
+        self.files = prepared.files
+        self._room = room
+        room.shrink(sum(map(len, self.files.values())))
+
+    def drop(self) -> None:
+        """They are stored: nothing holds them here."""
+        self.files = {}
+        self._room.shrink(0)
 
 
 def room_for_body(request: AnyRequest, services: Services, size: int | None) -> AbstractAsyncContextManager[Held]:
@@ -103,31 +119,43 @@ async def begin(
     model: ModelSettings,
     resolved: Callable[[SubmitRequest], NewJob],
     services: Services,
-) -> tuple[NewJob, Prepared]:
+    stack: AsyncExitStack,
+) -> tuple[NewJob, Begun]:
     """The job that ``submit`` is ``resolved`` to, begun from a picture, and the files for it; nothing is stored yet.
 
+    They have room until they are dropped, or ``stack`` is left.
     Without a size it is the one of ``model`` nearest to the picture's shape. Raises ProblemError naming the field.
     """
+    space = services.pixels.prepared.take(_PIXEL_BYTES * most_pixels(submit.size, model), sharer(request))
+    room = await stack.enter_async_context(space)
     async with services.pixels.uploads.take(1, sharer(request)):
         pictures = await services.pixels.run(lambda: open_pictures(source.image, source.mask))
         if submit.size is None:
             submit = replace(submit, size=fitting_size(pictures.image, model))
         new = resolved(submit)
         prepared = await services.pixels.run(lambda: prepare(pictures, new.request.width, new.request.height))
-    image, mask = [*prepared.files, None][:2]
+    begun = Begun(prepared, room)
+    image, mask = [*begun.files, None][:2]
     strength = source.strength or (_STRENGTH if mask is None else _STRENGTH_IN_MASK)
     if int(new.request.steps * strength) < 1:
         raise invalid("strength", f"strength must leave at least one of the {new.request.steps} steps")
-    return with_inputs(new, services.settings, image=str(image), mask=mask, strength=strength), prepared
+    return with_inputs(new, services.settings, image=str(image), mask=mask, strength=strength), begun
 
 
-async def accept_begun(services: Services, new: NewJob, prepared: Prepared, *, seed_drawn: bool) -> Accepted:
-    """Store the pictures and submit; where the submit makes no job of its own, they go again. Raises as ``accept``."""
+async def accept_begun(
+    services: Services, new: NewJob, begun: Begun, *, seed_drawn: bool, again: bool = False
+) -> Accepted:
+    """Store the pictures and submit; where the submit makes no job of its own, they go again. Raises as ``accept``.
+
+    They are dropped here, but of a repeat that may be submitted ``again``.
+    """
     try:
-        await put_inputs(services.outputs, new.id, prepared.files)
+        await put_inputs(services.outputs, new.id, begun.files)
     except Exception as error:  # the drivers' errors differ by kind of outputs
         detail = "the outputs can't be reached at the moment"
         raise ProblemError(503, "unavailable", detail, headers={"Retry-After": "5"}) from error
+    if not again:
+        begun.drop()
     try:
         accepted = await accept(services, new, seed_drawn=seed_drawn)
     except (ProblemError, JobStoreError):  # refused: else it may have been accepted all the same, and the janitor looks
@@ -135,6 +163,8 @@ async def accept_begun(services: Services, new: NewJob, prepared: Prepared, *, s
         raise
     if accepted.job.id != new.id:
         await _discard(services, new)
+    if not accepted.replayed:
+        begun.drop()
     return accepted
 
 

@@ -22,6 +22,7 @@ from safelight.config import ModelSettings
 
 _MAX_PIXELS = 25_000_000  # twice what most telephones take; unpacked 100 MB
 _DATA_URL = re.compile(r"data:image/(?:png|jpe?g|webp);base64,", re.ASCII | re.IGNORECASE)
+_SIZE = re.compile(r"[0-9]{1,5}x[0-9]{1,5}", re.ASCII)
 _TRANSPARENT = 128  # below it a pixel of a mask is to change
 
 
@@ -97,6 +98,17 @@ def fitting_size(image: Image.Image, model: ModelSettings) -> str:
     width, height = (int(side) for side in usual.split("x"))
     factor = math.sqrt(width * height / (image.width * image.height))
     return f"{_side(image.width * factor, model)}x{_side(image.height * factor, model)}"
+
+
+def most_pixels(size: str | None, model: ModelSettings) -> int:
+    """How many pixels a picture has at most, of this size or, without one, of any that ``model`` renders."""
+    most = max((_pixels(one) for one in model.sizes), default=model.max_side**2)
+    return most if size is None or not _SIZE.fullmatch(size) else min(_pixels(size), most)
+
+
+def _pixels(size: str) -> int:
+    width, height = (int(side) for side in size.split("x"))
+    return width * height
 
 
 def _side(pixels: float, model: ModelSettings) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,10 +13,10 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, Reference, Reques
 from msgspec.structs import replace
 
 from api.auth import viewer
-from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
+from api.beginning import Begun, Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
 from api.dimensions import gather_dimensions
 from api.idempotency import replay_of
-from api.inputs import Prepared, picture_file
+from api.inputs import picture_file
 from api.problems import ProblemError, from_decoding, invalid
 from api.resolve import names_no_seed, resolve
 from api.schemas import JobSubmit
@@ -33,7 +34,7 @@ class _TakenIn(NamedTuple):
 
     new: NewJob
     seed_drawn: bool
-    prepared: Prepared | None = None
+    begun: Begun | None = None
 
 
 @dataclass
@@ -51,27 +52,28 @@ async def submit_body(request: AnyRequest, services: Services) -> Accepted:
 
     The body is gone by then: what waits for a render holds no picture.
     """
-    new, seed_drawn, prepared = await _taken_in(request, services)
-    if prepared is None:
-        return await accept(services, new, seed_drawn=seed_drawn)
-    return await accept_begun(services, new, prepared, seed_drawn=seed_drawn)
+    async with AsyncExitStack() as stack:
+        new, seed_drawn, begun = await _taken_in(request, services, stack)
+        if begun is None:
+            return await accept(services, new, seed_drawn=seed_drawn)
+        return await accept_begun(services, new, begun, seed_drawn=seed_drawn)
 
 
-async def _taken_in(request: AnyRequest, services: Services) -> _TakenIn:
+async def _taken_in(request: AnyRequest, services: Services, stack: AsyncExitStack) -> _TakenIn:
     """Only what says beforehand that it is large is read beyond the usual limit: it has its room from then on."""
     usual, length = services.settings.server.body_limit_bytes, request.content_length
     if length is None or length <= usual:
         body = await (_whole(request, usual) if length is None else request.body())
         submit = _decoded(body)
         if submit.image is None:
-            return await _understood(submit, request, services)
+            return await _understood(submit, request, services, stack)
         async with room_for_body(request, services, len(body)):
-            return await _understood(submit, request, services)
+            return await _understood(submit, request, services, stack)
     async with room_for_body(request, services, length):
         submit = _decoded(await in_time(request, _whole(request, services.settings.server.upload_limit_bytes)))
         if submit.image is None and submit.mask is None:
             raise _too_large()
-        return await _understood(submit, request, services)
+        return await _understood(submit, request, services, stack)
 
 
 async def _whole(request: AnyRequest, most: int) -> bytes:
@@ -95,7 +97,7 @@ def _decoded(body: bytes) -> JobSubmit:
         raise from_decoding(error, JobSubmit.__struct_fields__) from error
 
 
-async def _understood(submit: JobSubmit, request: AnyRequest, services: Services) -> _TakenIn:
+async def _understood(submit: JobSubmit, request: AnyRequest, services: Services, stack: AsyncExitStack) -> _TakenIn:
     settings, key = services.settings, viewer(request)
     dimensions = gather_dimensions(submit.dimensions, request.scope["headers"])
     seed_drawn = names_no_seed(submit)
@@ -113,8 +115,8 @@ async def _understood(submit: JobSubmit, request: AnyRequest, services: Services
     resolved = partial(
         resolve, dimensions=dimensions, key=key, settings=settings, replay=replay, canaries=services.canaries
     )
-    new, prepared = await begin(request, submit, source, model, resolved, services)
-    return _TakenIn(new, seed_drawn, prepared)
+    new, begun = await begin(request, submit, source, model, resolved, services, stack)
+    return _TakenIn(new, seed_drawn, begun)
 
 
 def _too_large() -> ProblemError:

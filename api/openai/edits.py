@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from functools import partial
 
 from litestar import post
 from msgspec.structs import replace
 
 from api.auth import SUBMIT, viewer
-from api.beginning import Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
+from api.beginning import Begun, Source, able_model, accept_begun, begin, digest_of_file, in_time, room_for_body
 from api.changing import with_answer
 from api.dimensions import gather_dimensions
 from api.idempotency import IdempotencyKey, replay_of
-from api.inputs import Prepared
 from api.openai.bifrost import result_ttl
 from api.openai.describing import DescribedEdit, generation_answers
 from api.openai.replying import AnyRequest, Reply, manner_of, reply
@@ -44,23 +44,27 @@ async def edit_images(
     Where the mask (or the image, without one) is transparent, the picture changes; without either all of it does.
     """
     del idempotency_key  # described here; how often it was sent is told by the headers alone
-    asked, new, prepared = await _taken_in(request, services)
-    manner = manner_of(asked, request, services, "image_edit")
-    submit = partial(accept_begun, services, prepared=prepared, seed_drawn=names_no_seed(asked))
-    return await reply(services, request, new, submit, manner)
+    async with AsyncExitStack() as stack:
+        asked, new, begun = await _taken_in(request, services, stack)
+        manner = manner_of(asked, request, services, "image_edit")
+        again = manner.cancel_on_disconnect
+        submit = partial(accept_begun, services, begun=begun, seed_drawn=names_no_seed(asked), again=again)
+        return await reply(services, request, new, submit, manner)
 
 
-async def _taken_in(request: AnyRequest, services: Services) -> tuple[EditRequest, NewJob, Prepared]:
+async def _taken_in(
+    request: AnyRequest, services: Services, stack: AsyncExitStack
+) -> tuple[EditRequest, NewJob, Begun]:
     """What is asked for. The upload itself is gone by then: what waits for a render holds none."""
     async with room_for_body(request, services, request.content_length):
         upload = await in_time(request, read_upload(request))
         asked = replace(read_request(EditRequest, upload.members, strict=upload.strict), pictures=_digests(upload))
-        return asked, *await _prepared(asked, upload, request, services)
+        return asked, *await _begun(asked, upload, request, services, stack)
 
 
-async def _prepared(
-    asked: EditRequest, upload: Upload, request: AnyRequest, services: Services
-) -> tuple[NewJob, Prepared]:
+async def _begun(
+    asked: EditRequest, upload: Upload, request: AnyRequest, services: Services, stack: AsyncExitStack
+) -> tuple[NewJob, Begun]:
     """The job, and the pictures that it begins from. Raises ProblemError naming the field."""
     settings, key = services.settings, viewer(request)
     model = able_model(asked.model, key, settings, "model")
@@ -77,7 +81,7 @@ async def _prepared(
         return with_answer(new, answer_form(asked, settings, result_ttl(request)))
 
     source = Source(upload.images[0], upload.mask, asked.strength)
-    return await begin(request, as_submit(asked, settings), source, model, resolved, services)
+    return await begin(request, as_submit(asked, settings), source, model, resolved, services, stack)
 
 
 def _digests(upload: Upload) -> tuple[str, ...]:

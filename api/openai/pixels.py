@@ -21,6 +21,7 @@ _UPLOADS = _THREADS  # whose pictures, of 100 MB each, are unpacked at a time
 _UPLOAD_S = 60.0  # for which a picture waits until its key has no other that is unpacked
 _UPLOAD_BYTES = 192_000_000  # of large bodies that are read, with what is decoded of them
 _SMALL_UPLOAD_BYTES = 64_000_000  # of those that are no larger than other bodies
+_PREPARED_BYTES = 256_000_000  # of pictures that were got ready and are not stored yet
 _ANSWER_BYTES = 256_000_000  # of files that are put together into answers, in all their forms
 _LINKS = 8  # whose pictures are turned, or wait for it, at a time
 _KEPT_BYTES = 64_000_000
@@ -33,7 +34,8 @@ class PixelWork:
     """Encodes and decodes pictures for one API process. ``uploads`` is held while one is taken in.
 
     ``bodies`` is the room for uploads from before their first byte is read, ``small_bodies`` that for those no larger
-    than other bodies, ``answers`` that for pictures in base64. A key has half of each.
+    than other bodies, ``prepared`` that for what was made of them until it is stored, ``answers`` that for pictures in
+    base64. A key has half of each.
 
     What waits for a thread is dropped when its caller is canceled. Links open without a key: their pictures are turned
     in a thread of their own, before which few may wait.
@@ -48,6 +50,7 @@ class PixelWork:
         self.uploads = Room(_UPLOADS, _UPLOAD_S, each=_UPLOADS // 2)
         self.bodies = Room(_UPLOAD_BYTES, each=_UPLOAD_BYTES // 2)
         self.small_bodies = Room(_SMALL_UPLOAD_BYTES, each=_SMALL_UPLOAD_BYTES // 2)
+        self.prepared = Room(_PREPARED_BYTES, each=_PREPARED_BYTES // 2)
         self.answers = Room(_ANSWER_BYTES, each=_ANSWER_BYTES // 2)
 
     async def run(self, work: Callable[[], T]) -> T:

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 
 from api.openai.pixels import PixelWork
+from api.waiting import wait_for_end
 from jobstore.inputs import get_input, input_key
 from jobstore.job import Job
 from jobstore.pictures import decode
@@ -289,6 +290,36 @@ def test_an_upload_that_does_not_come_is_given_up(
     slow = client.post(PATH, content=body(), headers={"content-type": "application/json"})
     assert (slow.status_code, slow.json()["error"]["code"]) == (408, "upload_too_slow")
     assert studio.services.pixels.bodies.used == 0
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_pictures_have_room_until_they_are_stored(
+    client: httpx.Client, studio: Site, monkeypatch: pytest.MonkeyPatch, cancels: bool
+) -> None:
+    """However long the outputs take; what waits for a render then holds none."""
+    room, put = studio.services.pixels.prepared, studio.outputs.put
+    held: list[tuple[int, int]] = []
+
+    async def noted(key: str, data: bytes, media_type: str) -> None:
+        if key.startswith("inputs/"):
+            held.append((room.used, len(data)))
+        await put(key, data, media_type)
+
+    async def waited(*args: Any) -> Job:
+        held.append((room.used, 0))
+        return await wait_for_end(*args)
+
+    monkeypatch.setattr(studio.outputs, "put", noted)
+    monkeypatch.setattr("api.openai.replying.wait_for_end", waited)
+    fields = {"prompt": "kept a while", "cancel_on_disconnect": str(cancels)}
+    assert client.post(PATH, files={"image": ("a", file(halves()), "image/png")}, data=fields).status_code == 200
+    submitted(client, prompt="kept a while, too", image=data_url(file(halves())))
+    assert len(held) == 3
+    assert all(used == size for used, size in held)
+    room.used, room._wait_s = room._most, 0.01
+    refused = client.post("/v1/jobs", json={"prompt": "a star", "image": data_url(file(halves()))})
+    room.used, room._wait_s = room.used - room._most, 10.0
+    assert (refused.status_code, room.used) == (503, 0)
 
 
 def grain(side: int = 160) -> bytes:
