@@ -94,6 +94,9 @@ def _named(data: ManyRequest, states: tuple[str, ...] | None) -> JobFilter:
     for name in ("host", "text"):
         if "\0" in (getattr(data, name) or ""):
             raise invalid(name, f"{name} holds the character U+0000")
+    for name, value in data.dimensions.items():
+        if "\0" in value:
+            raise invalid(f"dimensions.{name}", f"dimensions.{name} holds the character U+0000")
     return JobFilter(
         states=tuple(JobState(state) for state in states or ()),
         model=data.model,

@@ -187,3 +187,6 @@ def test_a_redrive_goes_by_what_a_cancel_goes_by(site: Site, http: httpx.Client,
     [entry] = http.get("/v1/audit", params={"action": "jobs.redriven"}).json()["data"]
     assert entry["details"]["filter"]["dimensions"] == {"team": "red"}
     refused(http.post("/v1/jobs/redrive", json={"text": "a\0b"}), 400, "invalid_request", "text")
+    for path in ("/v1/jobs/cancel", "/v1/jobs/redrive"):
+        dimensions = {"dimensions": {"shot": "\0"}}
+        refused(http.post(path, json=dimensions), 400, "invalid_request", "dimensions.shot")
