@@ -34,7 +34,7 @@ def test_only_the_stage_s_weights_are_there(unet: torch.nn.Module, tmp_path: Pat
     unet.save_pretrained(tmp_path / "unet", **layout)  # type: ignore[operator]
     (tmp_path / "model_index.json").write_text("{}")
     model = ModelSettings(model=str(tmp_path), family="sdxl", variant=layout.get("variant"))  # type: ignore[arg-type]
-    found = Denoiser("unet", type(unet), dict(unet.config), "")  # type: ignore[call-overload]
+    found = Denoiser("unet", type(unet), dict(vars(unet)["_internal_dict"]), "")
     blocks = frozenset(name for name, _ in list(blocks_of(unet))[:7])
     module = read_share(found, model, CPU, torch.float32, blocks)
     expected = unet.state_dict()

@@ -70,8 +70,10 @@ def test_stage_after_stage_is_the_whole(each: Cut, stages: int) -> None:
         cut = split(each.trace, {name: 9.0 if name == heavy else 1.0 for name in each.trace.flowing}, stages)
         parts, given = each.parts(cut), [{} for _ in cut.stages]  # type: ignore[var-annotated]
         for stage, (module, part) in enumerate(parts):
+            before = {port: tensor.clone() for port, tensor in given[stage].items()}
             made, output = part.run(module, each.arguments, each.trace, given[stage])
             assert (output is None) == (stage < stages - 1)
+            assert all(torch.equal(given[stage][port], tensor) for port, tensor in before.items())  # it may run again
             for link in cut.links:
                 if link.source == stage:
                     given[link.target].update({port: made[port].clone() for port in link.ports})
