@@ -89,10 +89,10 @@ class Search:
         at, seq = decoded_end(where.cursor) or (None, None)
         return cls(where, _letters(where), _ENDED, {"after_end": at, "after_seq": seq})
 
-    async def rows(self, connection: Connection, limit: int) -> list[Row]:
+    async def rows(self, connection: Connection, limit: int, columns: str = "*") -> list[Row]:
         """The first jobs, in their order."""
-        query = f"SELECT * FROM ({self._seen}) AS seen WHERE {self._conditions} ORDER BY {self._order} LIMIT %(limit)s"
-        return await every(connection, query, self._arguments | {"limit": limit})
+        found = f"FROM ({self._seen}) AS seen WHERE {self._conditions} ORDER BY {self._order} LIMIT %(limit)s"
+        return await every(connection, f"SELECT {columns} {found}", self._arguments | {"limit": limit})
 
     async def count(self, connection: Connection, most: int) -> Counted:
         """How many there are, up to ``most``."""
@@ -125,7 +125,7 @@ async def find_letters(connection: Connection, where: JobFilter, limit: int) -> 
 
 
 async def _ids(connection: Connection, search: Search, where: JobFilter, limit: int) -> tuple[list[UUID], str | None]:
-    found = await search.rows(connection, limit + 1)
+    found = await search.rows(connection, limit + 1, "id, seq, finished_at")
     more, found = len(found) > limit, found[:limit]
     if more:
         return [row["id"] for row in found], search.cursor(found[-1]) if found else where.cursor

@@ -22,17 +22,21 @@ from jobstore.postgres.insert import EXPECTED, INSERT_JOBS, START_TAG, arguments
 from jobstore.postgres.keys import write_note
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.quotas import QuotaBooking
-from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row, summed
+from jobstore.rules.rows import NOBODY, NOW, Booking, Change, In, Place, Row, summed
 
 _IN_FLIGHT = """
 SELECT * FROM job
 WHERE fingerprint = %(fingerprint)s AND joinable AND leader_id IS NULL AND state IN ('scheduled', 'queued', 'running')
 FOR UPDATE
 """
+# In the order that was asked for.
+_ALONE = """
+WHERE id = ANY(%(ids)s) AND leader_id IS NULL ORDER BY array_position(%(ids)s::uuid[], id) FOR UPDATE
+"""
 _HELD = "SELECT * FROM job WHERE lease_token = %(token)s FOR UPDATE"
 _RESTORE = """
-WITH gone AS (DELETE FROM job_archive WHERE id = %(id)s RETURNING *)
-INSERT INTO job OVERRIDING SYSTEM VALUE SELECT * FROM gone RETURNING *
+WITH gone AS (DELETE FROM job_archive WHERE id = ANY(%(ids)s) RETURNING *)
+INSERT INTO job OVERRIDING SYSTEM VALUE SELECT * FROM gone
 """
 _CACHE = """
 INSERT INTO cache_entry (fingerprint, seedless_fingerprint, pictures)
@@ -85,6 +89,18 @@ class PostgresRows:
             leader = {"id": row["leader_id"]}
         return await self._lock_anywhere(job_id)
 
+    async def lock_jobs(self, ids: Sequence[UUID]) -> list[Row]:
+        found: dict[UUID, Row] = {}
+        for table in ("job", "job_archive"):
+            left = [job_id for job_id in ids if job_id not in found]
+            query = f"SELECT * FROM {table} {_ALONE}"
+            found |= {row["id"]: row for row in await every(self.connection, query, {"ids": left})}
+        for job_id in ids:
+            # It joined another, or was put away or brought back meanwhile, or is gone.
+            if job_id not in found and (row := await self.lock_job(job_id)) is not None:
+                found[job_id] = row
+        return [found[job_id] for job_id in ids if job_id in found]
+
     async def _lock_after(self, leader_id: UUID, job_id: UUID) -> Row | None:
         """Lock the leader, then the job. Where the job has another leader by then, both locks are let go again."""
         row = None
@@ -106,6 +122,10 @@ class PostgresRows:
     async def read_job(self, job_id: UUID) -> Row | None:
         return await one(self.connection, "SELECT * FROM any_job WHERE id = %(id)s", {"id": job_id})
 
+    async def whose(self, ids: Sequence[UUID]) -> list[Row]:
+        query = "SELECT DISTINCT key_id, team, customer FROM any_job WHERE id = ANY(%(ids)s)"
+        return await every(self.connection, query, {"ids": list(ids)})
+
     async def lock_held(self, token: int) -> Row | None:
         # A lease that goes over to another job while this waits for the lock is found at the second look.
         return await one(self.connection, _HELD, {"token": token}) or await one(
@@ -122,8 +142,8 @@ class PostgresRows:
     async def lock_in_flight(self, fingerprint: str) -> Row | None:
         return await one(self.connection, _IN_FLIGHT, {"fingerprint": fingerprint})
 
-    async def restore(self, job_id: UUID) -> Row | None:
-        return await one(self.connection, _RESTORE, {"id": job_id})
+    async def restore(self, ids: Sequence[UUID]) -> None:
+        await self.connection.execute(_RESTORE, {"ids": list(ids)})
 
     async def place(self, job: Row) -> Place:
         found = await sole(self.connection, START_TAG, {"lane": job["lane"], "key_id": job["key_id"]})
@@ -134,15 +154,23 @@ class PostgresRows:
         decided = {name: value for name, value in columns.items() if value is not NOW}
         return await one(self.connection, INSERT_JOBS, arguments_of([(new, decided)]))
 
-    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
-        sets = ", ".join(f"{name} = {_written(name, value)}" for name, value in columns.items())
-        arguments = {
-            name: value.seconds if isinstance(value, In) else value
-            for name, value in columns.items()
-            if value is not NOW
-        }
-        query = f"UPDATE job SET {sets} WHERE id = ANY(%(ids)s) RETURNING *"
-        return await every(self.connection, query, adapted(arguments) | {"ids": list(ids)})
+    async def change(self, changes: Sequence[Change]) -> list[Row]:
+        alike: dict[str, list[dict[str, Any]]] = {}
+        for columns, ids in changes:
+            sets = ", ".join(f"{name} = {_written(name, value)}" for name, value in columns.items())
+            values = {name: value.seconds if isinstance(value, In) else value for name, value in columns.items()}
+            arguments = adapted({name: value for name, value in values.items() if value is not NOW})
+            query = f"UPDATE job SET {sets} WHERE id = ANY(%(ids)s) RETURNING *"
+            alike.setdefault(query, []).append(arguments | {"ids": list(ids)})
+        return [row for query, several in alike.items() for row in await self._returned(query, several)]
+
+    async def _returned(self, query: str, several: Sequence[dict[str, Any]]) -> list[Row]:
+        """What a statement returns that is run with several arguments: in one way to the server and back."""
+        if len(several) == 1:
+            return await every(self.connection, query, several[0])
+        async with self.connection.cursor() as cursor:
+            await cursor.executemany(query, several, returning=True)
+            return [row async for result in cursor.results() for row in await result.fetchall()]
 
     async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:
         await self._insert(

@@ -70,18 +70,15 @@ def _moved(
 
 async def write(rows: Rows, jobs: Sequence[Row], columns_of: Callable[[Row], Columns]) -> list[Row]:
     """Set columns of locked jobs, and book what that changes in balances and quotas; the new rows, in order."""
-    alike: list[tuple[Columns, list[Row]]] = []
+    alike: list[tuple[Columns, list[UUID]]] = []
     for job in jobs:
         columns = columns_of(job)
         group = next((group for known, group in alike if known == columns), None)
         if group is None:
-            alike.append((columns, [job]))
+            alike.append((columns, [job["id"]]))
         else:
-            group.append(job)
-    changed: dict[UUID, Row] = {}
-    for columns, group in alike:
-        for row in await rows.change([job["id"] for job in group], columns):
-            changed[row["id"]] = row
+            group.append(job["id"])
+    changed = {row["id"]: row for row in await rows.change(alike)}
     rows.book([booking for job in jobs if (booking := _booking(job, changed[job["id"]])) is not None])
     rows.book_quotas([booking for job in jobs for booking in changes(job, changed[job["id"]])])
     return [changed[job["id"]] for job in jobs]

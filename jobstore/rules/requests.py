@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -206,33 +205,59 @@ async def retry(rows: Rows, job_id: UUID) -> Settled:
     state = JobState(row["state"])
     if state not in (JobState.FAILED, JobState.DEAD):
         raise IllegalTransitionError(f"only failed or dead jobs can be retried; this one {_STANDING[state]}")
-    row = await _requeue(rows, row, gate)
+    [row] = await _requeue(rows, [(row, _entries(gate, row))])
     return Settled(job=await job_of(rows, row), ring=(row["lane"],))
 
 
 async def redrive(rows: Rows, ids: Sequence[UUID], where: JobFilter) -> Reached:
     """Queue those of these failed or dead jobs anew that still are as the filter says and find room in their quotas."""
-    seen = [row for job_id in ids if (row := await rows.read_job(job_id)) is not None]
-    gate = await admission(rows, sorted({owner for row in seen for owner in _owners(row)}))
-    found = [row for job_id in ids if (row := await rows.lock_job(job_id)) is not None]
-    letters = [row for row in found if row["state"] in LETTERS and await _still_meant(rows, row, where)]
-    queued = []
-    for row in letters:
-        with suppress(QuotaExceededError):  # it stays a dead letter until there is room
-            queued.append(await _requeue(rows, row, gate))
+    gate = await admission(rows, sorted({owner for row in await rows.whose(ids) for owner in _owners(row)}))
+    found = await rows.lock_jobs(ids)
+    admitted = []
+    for row in found:
+        if row["state"] in LETTERS and await _still_meant(rows, row, where):
+            with suppress(QuotaExceededError):  # it stays a dead letter until there is room
+                admitted.append((row, _entries(gate, row)))
+    queued = await _requeue(rows, admitted)
     return Reached(job_ids=tuple(row["id"] for row in queued), ring=tuple(row["lane"] for row in queued))
 
 
-async def _requeue(rows: Rows, ended: Row, gate: Admission) -> Row:
-    """Queue an ended job at its price, with fresh attempts, in a fresh place; it renders for itself.
+def _entries(gate: Admission, ended: Row) -> list[Entry]:
+    """Where an ended job is booked when it is queued anew: its quotas are asked again, but for those on submits.
 
-    Its quotas are asked again, but for those on submits. Raises QuotaExceededError, nothing changed.
+    Raises QuotaExceededError, nothing booked.
     """
-    entries = gate.admit(_Ended(ended["currency"], ended["ceiling"]), _owners(ended), waits=True, counts=False)
-    row = await rows.restore(ended["id"]) or ended
-    place = await rows.place(row)
-    [queued] = await move(rows, [row], JobState.QUEUED, also=partial(_afresh, place, entries), reason="redriven")
-    return queued
+    return gate.admit(_Ended(ended["currency"], ended["ceiling"]), _owners(ended), waits=True, counts=False)
+
+
+async def _requeue(rows: Rows, admitted: Sequence[tuple[Row, Sequence[Entry]]]) -> list[Row]:
+    """Queue ended jobs at their price, with fresh attempts, in fresh places, in their order; each for itself."""
+    if not admitted:
+        return []
+    jobs = [row for row, _ in admitted]
+    await rows.restore([row["id"] for row in jobs])
+    entries = {row["id"]: entries for row, entries in admitted}
+    places = await _places(rows, jobs)
+
+    def afresh(job: Row) -> Columns:
+        return _afresh(places[job["id"]], entries[job["id"]], job)
+
+    return await move(rows, jobs, JobState.QUEUED, also=afresh, reason="redriven")
+
+
+async def _places(rows: Rows, jobs: Sequence[Row]) -> dict[UUID, Place]:
+    """A place for each at the end of what its tenant has, behind those of the same tenant before it."""
+    places: dict[UUID, Place] = {}
+    ends: dict[tuple[str, UUID | None], float] = {}
+    for job in jobs:
+        tenant = job["lane"], job["key_id"]
+        if tenant in ends:
+            place = Place(start_tag=ends[tenant], rank_at=ends[tenant] + job["rank_at"] - job["start_tag"])
+        else:
+            place = await rows.place(job)
+        places[job["id"]] = place
+        ends[tenant] = place.start_tag + job["share_s"]
+    return places
 
 
 def _owners(row: Row) -> list[Owner]:

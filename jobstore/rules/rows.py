@@ -65,6 +65,10 @@ def summed(bookings: Iterable[Booking]) -> list[Booking]:
     return [sums[place] for place in sorted(sums)]
 
 
+Change = tuple[Mapping[str, Any], Sequence[UUID]]
+"""Columns, and the jobs that get them."""
+
+
 class Rows(QuotaRows, Protocol):
     """One transaction of a store. Whatever is read here is locked until the transaction ends.
 
@@ -75,8 +79,14 @@ class Rows(QuotaRows, Protocol):
     async def lock_job(self, job_id: UUID) -> Row | None:
         """The job's row, after its leader's, wherever it is kept."""
 
+    async def lock_jobs(self, ids: Sequence[UUID]) -> list[Row]:
+        """The rows of those of these jobs that there are, each locked as ``lock_job`` does it; in the order of ids."""
+
     async def read_job(self, job_id: UUID) -> Row | None:
         """The row of a job that this transaction has locked, or that need not be."""
+
+    async def whose(self, ids: Sequence[UUID]) -> list[Row]:
+        """``key_id``, ``team`` and ``customer`` of these jobs, which never change."""
 
     async def lock_held(self, token: int) -> Row | None:
         """The job that is held under ``token``."""
@@ -87,8 +97,8 @@ class Rows(QuotaRows, Protocol):
     async def lock_in_flight(self, fingerprint: str) -> Row | None:
         """The job that others of this fingerprint may join."""
 
-    async def restore(self, job_id: UUID) -> Row | None:
-        """Bring a finished job back from where it was put away; its row. None if it had not been put away."""
+    async def restore(self, ids: Sequence[UUID]) -> None:
+        """Bring those of these finished jobs back that had been put away."""
 
     async def place(self, job: Row) -> Place:
         """A place at the end of what the job's tenant has in the lane now, moved by its priority as before."""
@@ -99,7 +109,7 @@ class Rows(QuotaRows, Protocol):
         ``state`` among the columns is where it stands unless it waits for a ``start_at`` ahead: then ``scheduled``.
         """
 
-    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
+    async def change(self, changes: Sequence[Change]) -> list[Row]:
         """Set columns (``NOW`` and ``In`` stand for instants); the new rows."""
 
     async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:

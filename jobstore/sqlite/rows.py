@@ -15,7 +15,7 @@ from jobstore.operating.jobs import JobFilter
 from jobstore.quotas import Owner, Quota, Slice
 from jobstore.rules.fairness import expected_s
 from jobstore.rules.quotas import QuotaBooking
-from jobstore.rules.rows import NOBODY, NOW, Booking, In, Place, Row
+from jobstore.rules.rows import NOBODY, NOW, Booking, Change, In, Place, Row
 from jobstore.sqlite import quotas, stuck, sweep
 from jobstore.sqlite.database import Database, micros, now
 from jobstore.sqlite.finding import find_ids
@@ -45,6 +45,12 @@ class SqliteRows:
     async def lock_job(self, job_id: UUID) -> Row | None:
         return await self.database.one("SELECT * FROM job WHERE id = :id", {"id": job_id})
 
+    async def lock_jobs(self, ids: Sequence[UUID]) -> list[Row]:
+        return [row for job_id in ids if (row := await self.lock_job(job_id)) is not None]
+
+    async def whose(self, ids: Sequence[UUID]) -> list[Row]:
+        return await self.lock_jobs(ids)
+
     async def read_job(self, job_id: UUID) -> Row | None:
         return await self.lock_job(job_id)
 
@@ -58,8 +64,8 @@ class SqliteRows:
     async def lock_in_flight(self, fingerprint: str) -> Row | None:
         return await self.database.one(_IN_FLIGHT, {"fingerprint": fingerprint})
 
-    async def restore(self, job_id: UUID) -> Row | None:  # noqa: ARG002 - nothing is ever put away
-        return None
+    async def restore(self, ids: Sequence[UUID]) -> None:
+        pass  # nothing is ever put away
 
     async def place(self, job: Row) -> Place:
         start_tag = await self._start_tag(job["lane"], job["key_id"])
@@ -100,15 +106,14 @@ class SqliteRows:
         )
         return None if found is None else float(found["step_s"])
 
-    async def change(self, ids: Sequence[UUID], columns: Mapping[str, Any]) -> list[Row]:
+    async def change(self, changes: Sequence[Change]) -> list[Row]:
         instant = now()
-        values = {name: _instant(value, instant) for name, value in columns.items()}
-        sets = ", ".join(f"{name} = :{name}" for name in values)
-        changed = []
-        for job_id in ids:
-            await self.database.execute(f"UPDATE job SET {sets} WHERE id = :this", values | {"this": job_id})
-            changed.append(await self.lock_job(job_id))
-        return [row for row in changed if row is not None]
+        for columns, ids in changes:
+            values = {name: _instant(value, instant) for name, value in columns.items()}
+            sets = ", ".join(f"{name} = :{name}" for name in values)
+            for job_id in ids:
+                await self.database.execute(f"UPDATE job SET {sets} WHERE id = :this", values | {"this": job_id})
+        return await self.lock_jobs([job_id for _, ids in changes for job_id in ids])
 
     async def tell(self, events: Sequence[tuple[UUID, str, dict[str, Any]]]) -> None:
         instant = now()

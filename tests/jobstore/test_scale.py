@@ -10,12 +10,14 @@ import pytest
 from jobstore.audit import Actor, AuditFilter, AuditNote
 from jobstore.ids import uuid7
 from jobstore.job import NewJob
+from jobstore.ledger import Balance
+from jobstore.operating.jobs import JobFilter
 from jobstore.postgres.audit import query_of
 from jobstore.postgres.insert import arguments_of
 from jobstore.postgres.standing import COUNTED_AT_SUBMIT
 from jobstore.postgres.store import PostgresStore
 from jobstore.postgres.submit import PLAIN
-from tests.contract.making import claimed, new_job, new_worker, result
+from tests.contract.making import PRICE, claimed, failed, new_job, new_worker, result
 
 MANY = 100_000
 # What so many submits of one key would have left behind, in one statement: each stands behind the one before it.
@@ -106,3 +108,49 @@ async def test_the_audit_log_is_asked_without_reading_it_all(
             pages.append(_pages_of(connection, *query_of(where)))
     assert pages[1] < 3 * pages[0]
     assert (await store.list_audit(where)).entries[0].actor == "ops of the night"
+
+
+PUT_AWAY = """
+INSERT INTO job_archive SELECT (jsonb_populate_record(job, jsonb_build_object(
+    'id', gen_random_uuid(), 'seq', -n, 'fingerprint', job.fingerprint || n
+))).* FROM job, generate_series(1, %(copies)s) AS n WHERE key_id = %(key_id)s
+"""
+
+
+async def test_many_letters_are_redriven_in_as_many_ways_to_the_server_as_few(
+    store: PostgresStore, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One transaction's, put away or not: all are there, one behind the other, and each reserves its price."""
+    key_id, other = uuid7(), uuid7()
+    ways = 0
+    executed, batches = psycopg.AsyncConnection.execute, psycopg.AsyncCursor.executemany
+
+    def counted(method: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal ways
+            ways += 1
+            return method(*arguments, **options)
+
+        return call
+
+    for name in (key_id, other):
+        await store.submit(new_job(key_id=name))
+        await failed(store, new_worker())
+    monkeypatch.setattr(psycopg.AsyncConnection, "execute", counted(executed))
+    monkeypatch.setattr(psycopg.AsyncCursor, "executemany", counted(batches))
+    found = []
+    for copies in (0, 40):
+        with psycopg.connect(database) as connection:
+            connection.execute(PUT_AWAY, {"copies": copies, "key_id": key_id})
+        ways = 0
+        reached = await store.redrive(JobFilter(key_id=key_id))
+        found.append((len(reached.job_ids), ways))
+        assert len(set(reached.job_ids)) == len(reached.job_ids)
+        if not copies:
+            await failed(store, new_worker())
+    assert [count for count, _ in found] == [1, 41]
+    assert found[1][1] <= found[0][1] + 2
+    positions = [(await store.get(job_id)).queue_position for job_id in reached.job_ids]
+    assert positions == list(range(1, 42))
+    assert await store.balance(key_id, "USD") == Balance(reserved=41 * PRICE)
+    assert (await store.balance(other, "USD")).reserved == 0
