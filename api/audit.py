@@ -26,10 +26,10 @@ async def list_audit(
     request: Request[Any, Any, Any],
     services: ServicesDependency,
     action: Annotated[
-        str | None, QueryParameter(pattern=r"^[a-z][a-z0-9_.]{0,63}$", description="Only this, such as `key.revoked`.")
+        str | None, QueryParameter(pattern=r"^[a-z][a-z0-9_.]{0,63}\Z", description="Only this, such as `key.revoked`.")
     ] = None,
     target: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,200}$", description="Only what was done to this: an id, a lane.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,200}\Z", description="Only what was done to this: an id, a lane.")
     ] = None,
     actor: Annotated[
         str | None, QueryParameter(max_length=100, description="Only what somebody did whose name holds this text.")
@@ -38,7 +38,7 @@ async def list_audit(
     before: Annotated[str | None, QueryParameter(description="Only what was done before this time.")] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z", description="`next_cursor` of the page before.")
     ] = None,
 ) -> AuditList:
     """Who changed keys, lanes and the like, newest first. No secret is ever in it."""

@@ -26,7 +26,7 @@ AnyRequest = Request[Any, Any, Any]
 DeliveryPath = Annotated[
     str, PathParameter(description="The delivery's id, a UUID: its `webhook-id`.", schema_extra={"format": "uuid"})
 ]
-_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
 
 AT_ONCE = 1_000
 """How many deliveries one call asks for anew, at most."""
@@ -47,7 +47,7 @@ async def list_deliveries(
     webhook_id: Annotated[str | None, QueryParameter(pattern=_UUID, description="Only those to this endpoint.")] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z", description="`next_cursor` of the page before.")
     ] = None,
 ) -> DeliveryList:
     """Newest first: those about the jobs of the key that asks, all of them for an admin's or an observer's."""

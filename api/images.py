@@ -20,7 +20,7 @@ _log = get_logger(__name__)
 
 CACHING = "private, max-age=31536000, immutable"
 
-Index = Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+$")]
+Index = Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+\Z")]
 
 
 @get(

@@ -18,7 +18,7 @@ Scopes = Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=10)]
 Models = Annotated[tuple[Name, ...], Meta(min_length=1, max_length=MAX_MODELS)]
 Network = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
 Networks = Annotated[tuple[Network, ...], Meta(min_length=1, max_length=MAX_NETWORKS)]
-Owner = Annotated[str, Meta(pattern=f"^{OWNER_PATTERN}$")]
+Owner = Annotated[str, Meta(pattern=rf"^{OWNER_PATTERN}\Z")]
 Weight = Annotated[float, Meta(ge=MIN_WEIGHT, le=MAX_WEIGHT)]
 Moment = Annotated[datetime, Meta(tz=True)]
 

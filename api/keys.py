@@ -27,7 +27,7 @@ Force = Annotated[bool, QueryParameter(description="Even if no admin key is in f
 
 _LIST_PARAMETERS = ("team", "customer", "text", "state", "limit", "cursor")
 KEY_STATES: tuple[KeyState, ...] = get_args(KeyState)
-_OWNER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+_OWNER = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z"
 _SECRET = {"Cache-Control": "no-store"}
 
 
@@ -46,7 +46,7 @@ async def list_keys(
     ] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z", description="`next_cursor` of the page before.")
     ] = None,
 ) -> KeyList:
     """Keys oldest first, those that count no more too. Their secrets are not known any more."""

@@ -100,7 +100,20 @@ class ApiDocument:
         document["components"]["schemas"].update(_exact(QuotaRequest, QuotaPatch))
         document["components"]["schemas"].update(_exact(EndpointRequest, EndpointPatch, RedeliverRequest))
         document["components"]["schemas"].update(_exact(CancelRequest, RedriveRequest))
-        return document
+        translated: dict[str, Any] = _with_others_patterns(document)
+        return translated
+
+
+def _with_others_patterns(node: Any) -> Any:
+    r"""The document with patterns of ECMA-262, as JSON Schema has them: where ours end in ``\Z``, those end in ``$``."""
+    if isinstance(node, dict):
+        return {
+            name: value.removesuffix(r"\Z") + "$"
+            if name == "pattern" and isinstance(value, str) and value.endswith(r"\Z")
+            else _with_others_patterns(value)
+            for name, value in node.items()
+        }
+    return [_with_others_patterns(one) for one in node] if isinstance(node, list) else node
 
 
 def _exact(*structs: type[msgspec.Struct]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from jobstore.keys import OWNER_PATTERN, Scope
 from jobstore.quotas import QuotaKind
 
-OwnerName = Annotated[str, Meta(pattern=f"^{OWNER_PATTERN}$")]
+OwnerName = Annotated[str, Meta(pattern=rf"^{OWNER_PATTERN}\Z")]
 Limit = Annotated[int, Meta(ge=0, le=100_000_000)] | Annotated[str, Meta(max_length=20)]
 
 

@@ -26,7 +26,7 @@ QuotaPath = Annotated[str, PathParameter(description="The quota's id, a UUID.", 
 
 _OWNER_KINDS: tuple[OwnerKind, ...] = ("key", "team", "customer")
 _LIST_PARAMETERS = (*_OWNER_KINDS, "limit", "cursor")
-_NAME = f"^{OWNER_PATTERN}$"
+_NAME = rf"^{OWNER_PATTERN}\Z"
 
 
 @get("/quotas", opt=LOOK, summary="List quotas", responses=answers(400))
@@ -34,13 +34,13 @@ async def list_quotas(
     request: AnyRequest,
     services: ServicesDependency,
     key: Annotated[
-        str | None, QueryParameter(pattern=r"^[0-9A-Fa-f-]{36}$", description="Those of the key of this id.")
+        str | None, QueryParameter(pattern=r"^[0-9A-Fa-f-]{36}\Z", description="Those of the key of this id.")
     ] = None,
     team: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this team.")] = None,
     customer: Annotated[str | None, QueryParameter(pattern=_NAME, description="Those of this customer.")] = None,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z", description="`next_cursor` of the page before.")
     ] = None,
 ) -> QuotaList:
     """Quotas as they stand, oldest first: all for admins and observers; for others those that bind them."""

@@ -13,13 +13,13 @@ from api.webhook_schemas import Url, WebhookRequest, WebhookView
 from jobstore.job import CacheMode, CacheOutcome, JobError, JobState, PictureFormat
 from safelight.config.settings import Name
 
-DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
 DimensionValue = Annotated[str, Meta(max_length=256)]
 Adapters = (
     Annotated[dict[Name, Annotated[float, Meta(ge=-10, le=10)]], Meta(max_length=4)]
     | Annotated[list[Name], Meta(max_length=4)]
 )
-Seed = int | Annotated[str, Meta(pattern=r"^(-1|0|[1-9][0-9]{0,15})$")]
+Seed = int | Annotated[str, Meta(pattern=r"^(-1|0|[1-9][0-9]{0,15})\Z")]
 
 
 class SubmitRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -41,7 +41,7 @@ class Confirmed(Struct, frozen=True, kw_only=True):
 async def show(
     request: AnyRequest,
     services: ServicesDependency,
-    cursor: Annotated[str | None, QueryParameter(pattern=r"^[!-~]{0,500}$")] = None,
+    cursor: Annotated[str | None, QueryParameter(pattern=r"^[!-~]{0,500}\Z")] = None,
 ) -> Template:
     """Newest first, as the filter has it."""
     where, pairs = filter_of(request.query_params)

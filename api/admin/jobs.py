@@ -65,7 +65,7 @@ class Total(Struct, frozen=True, kw_only=True):
 async def show(
     request: AnyRequest,
     services: ServicesDependency,
-    cursor: Annotated[str | None, QueryParameter(pattern=r"^[!-~]{1,500}$")] = None,
+    cursor: Annotated[str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z")] = None,
 ) -> Template | Response[Any]:
     """The jobs that the filter names, newest first."""
     search = search_of(request, services, "cursor")

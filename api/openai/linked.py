@@ -29,7 +29,7 @@ _KEPT_S = 3600  # by browsers, at most
 )
 async def read_linked(
     job_id: Annotated[str, PathParameter(description="The job's id, a UUID.", schema_extra={"format": "uuid"})],
-    index: Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+$")],
+    index: Annotated[str, PathParameter(description="Which picture, from 0.", pattern=r"^[0-9]+\Z")],
     request: Request[Any, Any, Any],
     services: ServicesDependency,
     expires: _Text = "",

@@ -37,10 +37,10 @@ def job_filter(
     ] = None,
     model: Annotated[
         str | None,
-        QueryParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$", description="Only jobs of this model."),
+        QueryParameter(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}\Z", description="Only jobs of this model."),
     ] = None,
     lane: Annotated[
-        str | None, QueryParameter(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="Only jobs of this lane.")
+        str | None, QueryParameter(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z", description="Only jobs of this lane.")
     ] = None,
     key: Annotated[
         UUID | None, QueryParameter(description="Only jobs of this API key; for admins and observers.")
@@ -63,7 +63,7 @@ def job_filter(
         QueryParameter(min_length=1, max_length=200, description="A part of the prompt, or a job's whole id."),
     ] = None,
     error_code: Annotated[
-        str | None, QueryParameter(pattern=r"^[a-z][a-z0-9_]{0,63}$", description="Only jobs that ended with this.")
+        str | None, QueryParameter(pattern=r"^[a-z][a-z0-9_]{0,63}\Z", description="Only jobs that ended with this.")
     ] = None,
     created_after: Annotated[
         str | None, QueryParameter(max_length=_MAX_TIME, description="RFC 3339, with a time zone.")

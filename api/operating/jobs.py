@@ -30,7 +30,7 @@ async def list_jobs(
     where: FilterDependency,
     limit: Annotated[int, QueryParameter(ge=1, le=200, description="How many at most.")] = 50,
     cursor: Annotated[
-        str | None, QueryParameter(pattern=r"^[!-~]{1,500}$", description="`next_cursor` of the page before.")
+        str | None, QueryParameter(pattern=r"^[!-~]{1,500}\Z", description="`next_cursor` of the page before.")
     ] = None,
 ) -> JobList:
     """Jobs newest first: those of the key that asks, all of them for an admin's or an observer's.

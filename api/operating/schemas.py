@@ -15,7 +15,7 @@ from safelight.config.settings import Lane, Name
 UnfinishedState = Literal["scheduled", "queued", "running"]
 LetterState = Literal["dead", "failed"]
 Instant = Annotated[datetime, Meta(tz=True)]
-ErrorCode = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
+ErrorCode = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}\Z")]
 SearchText = Annotated[str, Meta(min_length=1, max_length=200)]
 Expected = Annotated[int, Meta(ge=0, le=10_000)]
 
@@ -54,7 +54,7 @@ class ManyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     expected: Expected | None = None
     all: bool = False
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1000
-    cursor: Annotated[str, Meta(pattern=r"^[!-~]{1,500}$")] | None = None
+    cursor: Annotated[str, Meta(pattern=r"^[!-~]{1,500}\Z")] | None = None
 
 
 class CancelRequest(ManyRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):

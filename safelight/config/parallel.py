@@ -11,7 +11,7 @@ from safelight.config.base import Base
 
 ParallelKind = Literal["ulysses", "ring", "tensor", "cfg", "async"]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
-DeviceName = Annotated[str, Meta(pattern=r"^(cpu|cuda:[0-9]{1,2})$")]
+DeviceName = Annotated[str, Meta(pattern=r"^(cpu|cuda:[0-9]{1,2})\Z")]
 
 # Families that a kind fits: what diffusers can split of them, or whose guidance asks the denoiser twice a step. Of
 # "auto" only the model's files can tell.

@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from safelight.config.base import Base
 
-Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}$")]
+Size = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,4}x[1-9][0-9]{0,4}\Z")]
 
 MOST = 1_000_000
 """What one picture may cost at most: ten of them still fit the store's columns, and so do sums of many jobs."""

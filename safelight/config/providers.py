@@ -10,8 +10,8 @@ from msgspec import Meta, field
 
 from safelight.config.base import Base
 
-Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}$")]
+Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z")]
+HeaderName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]{1,64}\Z")]
 _OURS = frozenset(
     {"accept-encoding", "content-length", "content-type", "host", "idempotency-key", "prefer", "transfer-encoding"}
 )

@@ -21,8 +21,8 @@ from safelight.config.webhooks import WebhookSettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$")]
-Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}\Z")]
+Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z")]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
 Count = Annotated[int, Meta(ge=1)]
@@ -48,9 +48,9 @@ class ServerSettings(Base, frozen=True, kw_only=True):
     max_streams: Annotated[int, Meta(ge=1)] = 2_000
     shutdown_grace_s: Positive = 10.0
     sync_wait_s: Positive = 50.0
-    public_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
+    public_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?\Z")] = ""
     url_lifetime_s: Annotated[float, Meta(ge=1, le=604_800)] = 3_600.0
-    signing_secret: Annotated[str, Meta(pattern=r"^(\S{32,256})?$")] = ""
+    signing_secret: Annotated[str, Meta(pattern=r"^(\S{32,256})?\Z")] = ""
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     tls_cert: str = ""
     tls_key: str = ""
@@ -140,7 +140,7 @@ class JobSettings(Base, frozen=True, kw_only=True):
     idempotency_s: Positive = 86_400.0
     sdk_retry_window_s: Positive = 600.0
     picture_metadata: bool = True
-    currency: Annotated[str, Meta(pattern="^[A-Z]{3}$")] = "USD"
+    currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")] = "USD"
     # Start-time order: one step of priority counts as much as this many seconds of waiting.
     priority_quantum_s: Positive = 60.0
 

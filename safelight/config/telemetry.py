@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from safelight.config.base import Base
 
-DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}$")]
+DimensionName = Annotated[str, Meta(pattern=r"^[a-z0-9_-]{1,64}\Z")]
 MOST_COMBINATIONS = 2_000  # of dimensions' values; docs/dimensions.md tells how many series each is
 
 

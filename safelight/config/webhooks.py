@@ -19,7 +19,7 @@ class WebhookSettings(Base, frozen=True, kw_only=True):
     """
 
     deliver: bool = True  # by this process, where it is a worker
-    base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$", max_length=500)] = ""
+    base_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?\Z", max_length=500)] = ""
     allow_http: bool = False
     allow_private: bool = False
     allow_networks: tuple[str, ...] = ()

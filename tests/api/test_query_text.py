@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import httpx
 import pytest
 
@@ -30,6 +33,34 @@ def test_no_query_holds_the_character_that_no_text_may_hold(http: httpx.Client, 
         assert name.lower() in answer.text.lower(), (path, name)
     assert http.get("/v1/jobs?%00=a").status_code == 400
     assert http.get("/v1/keys?text=a%2500b").status_code == 200, "that is a per cent sign and two noughts"
+
+
+def test_no_name_ends_in_a_line_of_its_own(http: httpx.Client) -> None:
+    """`$` of Python's patterns lets a last newline through; the document has it all the same, for others' patterns."""
+    for path in ("lane=default", "model=scenes", "error_code=a", "cursor=czE"):
+        assert http.get(f"/v1/jobs?{path}%0A").status_code == 400, path
+    for path in ("keys?team=a", "audit?target=x", "audit?action=a", "quotas?customer=a", "quotas?cursor=a"):
+        assert http.get(f"/v1/{path}%0A").status_code == 400, path
+    for path, body in (
+        ("jobs", {"prompt": "x", "dimensions": {"team\n": "a"}}), ("jobs", {"prompt": "x", "seed": "5\n"}),
+        ("jobs", {"prompt": "x", "adapters": ["ink\n"]}), ("jobs/cancel", {"dimensions": {"a\n": "b"}}),
+        ("jobs/redrive", {"error_code": "a\n"}), ("jobs/cancel", {"cursor": "a\n", "model": "scenes"}),
+        ("keys", {"name": "c", "team": "ads\n"}), ("keys", {"name": "c", "models": ["scenes\n"]}),
+        ("quotas", {"kind": "spend", "limit": "5", "owner": {"team": "ads\n"}}),
+    ):  # fmt: skip
+        assert http.post(f"/v1/{path}", json=body).status_code == 400, (path, body)
+    document = http.get("/openapi.json").text
+    assert "\\\\Z" not in document
+    assert '"^[a-z0-9_-]{1,64}$"' in document
+
+
+def test_patterns_end_where_the_text_does() -> None:
+    """None of those that say what a value is ends in `$`."""
+    root = Path(__file__).parents[2]
+    files = [file for room in ("api", "safelight", "jobstore") for file in (root / room).rglob("*.py")]
+    wrong = [f"{file.name}: {line.strip()}" for file in files for line in file.read_text().splitlines()
+             if re.search(r"""(pattern=|= )[rf]*"\^.*\$\"""", line)]  # fmt: skip
+    assert wrong == []
 
 
 def test_the_ends_of_the_calendar_are_asked_for(http: httpx.Client) -> None:
