@@ -80,7 +80,8 @@ def fields_in(message: str) -> tuple[inspect.Field, ...]:
 def shapes_of(message: str) -> Iterator[_Shape]:
     """The fields of a message as its struct has them."""
     for field in fields_in(message):
-        kinds = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+        whole = _bare(field.type)
+        kinds = [_bare(kind) for kind in whole.types] if isinstance(whole, inspect.UnionType) else [whole]
         given = [kind for kind in kinds if not isinstance(kind, inspect.NoneType)]
         optional = len(given) < len(kinds) or not field.required
         variants = VARIANTS.get((message, field.name))
@@ -140,7 +141,13 @@ def _entry(name: str, kind: inspect.DictType) -> DescriptorProto:
     return entry
 
 
+def _bare(kind: Any) -> Any:
+    """A type without what is only said of it in JSON's schema."""
+    return _bare(kind.type) if isinstance(kind, inspect.Metadata) else kind
+
+
 def _type(field: FieldDescriptorProto, kind: Any) -> None:
+    kind = _bare(kind)
     if isinstance(kind, inspect.StructType):
         field.type = _Field.TYPE_MESSAGE
         field.type_name = f".{PACKAGE}.{_name_of(kind.cls)}"

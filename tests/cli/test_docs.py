@@ -22,6 +22,7 @@ from safelight.config.settings import (
     LogSettings,
     ModelSettings,
     RetentionSettings,
+    ScalingSettings,
     ServerSettings,
     Settings,
     WorkerSettings,
@@ -39,6 +40,7 @@ TABLES: dict[str, type[Base]] = {
     "`[engine]`": EngineSettings,
     "`[jobs]`": JobSettings,
     "`[limits]`": LimitSettings,
+    "`[scaling]`": ScalingSettings,
     "`[retention]`": RetentionSettings,
     "`[webhooks]`": WebhookSettings,
     "`[models.NAME]`": ModelSettings,
@@ -63,7 +65,8 @@ def test_every_key_of_the_settings_is_explained(title: str, table: type[Base]) -
     """Each has a row in its table's section, and no row is about a key that is gone."""
     written = re.findall(r"^\| `(\w+)` \|", section(SETTINGS, title), re.M)
     tables = {
-        "server", "worker", "engine", "jobs", "limits", "retention", "webhooks", "log", "keys", "telemetry", "models",
+        "server", "worker", "engine", "jobs", "limits", "scaling", "retention", "webhooks", "log", "keys", "telemetry",
+        "models",
     }  # fmt: skip
     own = [name for name in table.__struct_fields__ if table is not Settings or name not in tables]
     assert written == own

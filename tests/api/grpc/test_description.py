@@ -159,6 +159,8 @@ def sample(kind: inspect.Type) -> Any:
     match kind:
         case inspect.UnionType(types=kinds):
             return sample(next(kind for kind in kinds if not isinstance(kind, inspect.NoneType)))
+        case inspect.Metadata(type=bare):
+            return sample(bare)
         case inspect.StructType(cls=struct):
             return sample_of(struct)
         case inspect.VarTupleType(item_type=inner) | inspect.ListType(item_type=inner):
