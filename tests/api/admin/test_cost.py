@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from datetime import date
 from decimal import Decimal
 from html import unescape
 from typing import Any
@@ -14,6 +15,8 @@ import httpx
 import pytest
 
 from api.admin.cost_charts import LARGEST
+from api.admin.cost_form import presets
+from jobstore.reports.model import ReportQuery
 from tests.api.site import Driver, Site
 from tests.contract.making import new_job
 
@@ -47,6 +50,13 @@ def charts(text: str) -> list[dict[str, Any]]:
 def amount(cell: str) -> Decimal:
     """Of a cell like ``1,000.50 USD``."""
     return Decimal(cell.split(maxsplit=1)[0].replace(",", ""))
+
+
+def test_one_span_of_days_is_marked() -> None:
+    """On the last day of a month of 30 days, two spans are the same days."""
+    query = ReportQuery(first=date(2026, 11, 1), last=date(2026, 11, 30))
+    marked = [name for name, _, _, chosen in presets(query, query.last) if chosen]
+    assert marked == ["This month"]
 
 
 @pytest.mark.usefixtures("rendered")

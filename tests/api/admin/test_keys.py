@@ -39,6 +39,8 @@ def test_a_secret_is_on_one_answer_that_no_cache_keeps(site: Site, signed_in: ht
     used = httpx.get(f"{site.url}/v1/me", headers={"authorization": f"Bearer {found[1]}"})
     assert used.json()["name"] == KEY["name"]
     own = next(key for key in site.call(site.services.store.list_keys()) if key.name == KEY["name"])
+    named = f'title="{own.id}">&lt;script&gt;alert(1)&lt;/script&gt;</a>'
+    assert named in signed_in.get("/admin/audit").text, "the log names what was changed"
     for path in ("/admin/keys", f"/admin/keys/{own.id}", "/admin/audit", "/admin/audit.csv"):
         text = signed_in.get(path).text
         assert found[1] not in text
