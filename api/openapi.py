@@ -105,7 +105,7 @@ class ApiDocument:
 
 
 def _with_others_patterns(node: Any) -> Any:
-    r"""The document with patterns of ECMA-262, as JSON Schema has them: where ours end in ``\Z``, those end in ``$``."""
+    r"""The document with patterns of ECMA-262, as JSON Schema has them: they end in ``$`` where ours end in ``\Z``."""
     if isinstance(node, dict):
         return {
             name: value.removesuffix(r"\Z") + "$"
