@@ -19,13 +19,16 @@ from jobstore.protocol import Lane
 
 AnyRequest = Request[Any, Any, Any]
 
+_LANES = "lanes"
+
 LanePath = Annotated[str, PathParameter(description="The lane's name.")]
 
 
 @get("/lanes", opt=OBSERVE, summary="List lanes", responses=answers())
 async def list_lanes(services: ServicesDependency) -> LaneList:
     """All lanes with what waits and runs in them, whether they are paused, and how long they need for their queue."""
-    return LaneList(data=tuple(lane_view(lane) for lane in (await all_lanes(services)).values()))
+    lanes: dict[str, Lane] = await services.counted.get(_LANES, lambda: all_lanes(services))
+    return LaneList(data=tuple(lane_view(lane) for lane in lanes.values()))
 
 
 @post(
@@ -62,6 +65,7 @@ async def pause_named(services: Services, lane: str, reason: str, by: Actor) -> 
     """Pause the lane. Raises ProblemError where there is no such lane."""
     await find_lane(lane, services)
     await services.store.pause_lane(lane, reason, by)
+    services.counted.forget(_LANES)
     return await _changed(lane, services)
 
 
@@ -69,6 +73,7 @@ async def resume_named(services: Services, lane: str, by: Actor) -> LaneView:
     """Resume the lane. Raises ProblemError where there is no such lane."""
     await find_lane(lane, services)
     services.ring(await services.store.resume_lane(lane, by))
+    services.counted.forget(_LANES)
     return await _changed(lane, services)
 
 

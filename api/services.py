@@ -25,6 +25,7 @@ from safelight.config import Settings
 _SIGN_INS_A_MINUTE = 20  # of an address, right or wrong
 _OVERVIEW_S = 2.0  # how old an overview may be
 _GLANCE_S = 2.0  # the same of counts and names that open pages ask for again and again
+_COUNTED_S = 1.0  # the same of the lanes' jobs, every one of which is counted
 _MESSAGES_A_MINUTE = 30  # tests and redeliveries of webhooks that a key asks a process for
 
 
@@ -49,6 +50,7 @@ class Services:
     shared: SharedReads = field(default_factory=SharedReads)
     messages: MinuteLimit = field(default_factory=lambda: MinuteLimit(_MESSAGES_A_MINUTE))
     overviews: Recent = field(default_factory=lambda: Recent(_OVERVIEW_S))
+    counted: Recent = field(default_factory=lambda: Recent(_COUNTED_S))
     glances: Recent = field(default_factory=lambda: Recent(_GLANCE_S))
     sign_ins: MinuteLimit = field(default_factory=lambda: MinuteLimit(_SIGN_INS_A_MINUTE))
 

@@ -34,5 +34,11 @@ class Recent:
             if len(self._made) >= _MOST:
                 self._made.clear()
             result = await make()
-            self._made[name] = (self._clock(), result)
+            if self._locks.get(name) is lock:  # nobody has forgotten it meanwhile
+                self._made[name] = (self._clock(), result)
             return result
+
+    def forget(self, name: str) -> None:
+        """Something changed: whoever asks from now on gets what is made from now on."""
+        self._made.pop(name, None)
+        self._locks.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,18 +28,27 @@ def lanes(http: httpx.Client) -> dict[str, dict[str, Any]]:
     return {lane["name"]: lane for lane in found["data"]}
 
 
-def test_lanes_are_listed_with_what_waits_in_them(http: httpx.Client, worker: Driver) -> None:
-    """Those of the settings are there before their first job."""
+def test_lanes_are_listed_with_what_waits_in_them(
+    site: Site, http: httpx.Client, worker: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the settings are there before their first job. They are counted once a second, and after a pause."""
+    clock = [time.monotonic() + 10]
+    monkeypatch.setattr(site.services.counted, "_clock", lambda: clock[0])
     nothing = {"scheduled": 0, "queued": 0, "running": 0, "oldest_s": 0.0, "waiting_s": 0.0, "devices": 0}
     still = {"object": "lane", "paused": False, "paused_at": None, "reason": "", "drain_s": None, **nothing}
     assert lanes(http) == {name: {"name": name, **still} for name in ("big", "default")}
     for seed in range(3):
         submit(http, seed=seed)
+    assert lanes(http)["default"]["queued"] == 0, "it was counted a moment ago"
     submit(http, start_at=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
     worker.claim()
+    clock[0] += 1.1
     lane = lanes(http)["default"]
     assert [lane[name] for name in ("scheduled", "queued", "running", "devices")] == [1, 2, 1, 1]
     assert lane["drain_s"] == lane["waiting_s"]
+    for action, paused in (("pause", True), ("resume", False)):
+        http.post(f"/v1/lanes/default/{action}", json={}).raise_for_status()
+        assert lanes(http)["default"]["paused"] is paused
 
 
 def test_a_paused_lane_takes_jobs_and_starts_none(site: Site, http: httpx.Client, worker: Driver) -> None:

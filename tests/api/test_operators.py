@@ -176,6 +176,26 @@ async def test_what_takes_long_to_make_holds_up_nothing_else() -> None:
     assert made == ["slow"]
 
 
+async def test_what_was_being_made_when_it_was_forgotten_is_not_kept() -> None:
+    """Whoever asks from then on gets what was made from then on, and doesn't wait for the other."""
+    recent, go = Recent(2.0), asyncio.Event()
+
+    async def before() -> str:
+        await go.wait()
+        return "before"
+
+    async def after() -> str:
+        return "after"
+
+    waiting = asyncio.create_task(recent.get("a", before))
+    await asyncio.sleep(0)
+    recent.forget("a")
+    assert await asyncio.wait_for(recent.get("a", after), 5) == "after"
+    go.set()
+    assert await waiting == "before"
+    assert await recent.get("a", before) == "after"
+
+
 async def test_what_was_just_made_is_not_made_again() -> None:
     """Until it is too old; an error is not kept."""
     clock, made = [0.0], []
