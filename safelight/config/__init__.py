@@ -7,15 +7,13 @@ from safelight.config.load import load_settings
 from safelight.config.parallel import ParallelSettings, VerifySettings
 from safelight.config.pricing import PricingSettings
 from safelight.config.providers import ProviderSettings
+from safelight.config.queueing import LimitSettings, RetentionSettings, ScalingSettings
 from safelight.config.settings import (
     AdapterSettings,
     EngineSettings,
     JobSettings,
-    LimitSettings,
     LogSettings,
     ModelSettings,
-    RetentionSettings,
-    ScalingSettings,
     ServerSettings,
     Settings,
     WorkerSettings,

@@ -16,17 +16,15 @@ from safelight.config.keys import KeySettings
 from safelight.config.parallel import ParallelSettings
 from safelight.config.pricing import MOST, PricingSettings, Size, amount, by_image
 from safelight.config.providers import ProviderSettings
+from safelight.config.queueing import LimitSettings, Positive, RetentionSettings, ScalingSettings
 from safelight.config.telemetry import TelemetrySettings
 from safelight.config.webhooks import WebhookSettings
 
 Port = Annotated[int, Meta(ge=0, le=65535)]
-Positive = Annotated[float, Meta(gt=0, le=31_536_000)]  # seconds, a year at most: beyond it dates overflow
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}\Z")]
 Lane = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}\Z")]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 CacheSetting = Literal["use", "any", "refresh", "off"]
-Count = Annotated[int, Meta(ge=1)]
-Days = Annotated[float, Meta(gt=0, le=36_500)] | Literal["never"]
 
 
 class ServerSettings(Base, frozen=True, kw_only=True):
@@ -143,52 +141,6 @@ class JobSettings(Base, frozen=True, kw_only=True):
     currency: Annotated[str, Meta(pattern=r"^[A-Z]{3}\Z")] = "USD"
     # Start-time order: one step of priority counts as much as this many seconds of waiting.
     priority_quantum_s: Positive = 60.0
-
-
-class LimitSettings(Base, frozen=True, kw_only=True):
-    """How many jobs may wait: in all, in one lane, and of one API key. What is beyond is refused (429)."""
-
-    max_queued: Count = 100_000
-    max_queued_per_lane: Count = 50_000
-    max_queued_per_key: Count = 10_000
-
-
-class ScalingSettings(Base, frozen=True, kw_only=True):
-    """How many workers a lane should have, as told to autoscalers: none of its jobs is to wait beyond ``target_s``."""
-
-    target_s: Positive = 60.0
-    min_workers: Annotated[int, Meta(ge=0, le=10_000)] = 1
-    max_workers: Annotated[int, Meta(ge=1, le=10_000)] = 100
-
-    def __post_init__(self) -> None:
-        """Raise ValueError where the least is more than the most."""
-        if self.min_workers > self.max_workers:
-            raise ValueError(f"min_workers is {self.min_workers}, more than max_workers, {self.max_workers}")
-
-
-class RetentionSettings(Base, frozen=True, kw_only=True):
-    """How long what is over is kept, in days; ``never`` deletes nothing of that kind. Purged every ``every_s``."""
-
-    jobs_days: Days = 90.0
-    events_days: Days = 14.0
-    outputs_days: Days = 30.0
-    cache_days: Days = 30.0
-    usage_days: Days = "never"
-    deliveries_days: Days = 14.0
-    every_s: Positive = 60.0
-
-    @property
-    def ages(self) -> dict[str, float | None]:
-        """By kind, which is a setting without its ``_days``, the age to delete it at, in seconds."""
-        days: dict[str, Days] = {
-            "jobs": self.jobs_days,
-            "events": self.events_days,
-            "outputs": self.outputs_days,
-            "cache": self.cache_days,
-            "usage": self.usage_days,
-            "deliveries": self.deliveries_days,
-        }
-        return {kind: None if limit == "never" else limit * 86_400.0 for kind, limit in days.items()}
 
 
 class QualitySettings(Base, frozen=True, kw_only=True):
