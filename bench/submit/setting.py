@@ -21,6 +21,9 @@ max_queued = 100000000
 max_queued_per_lane = 100000000
 max_queued_per_key = 100000000
 
+[server]
+max_streams = 4500  # one key watches them all, which has a share
+
 [log]
 level = "warning"
 
