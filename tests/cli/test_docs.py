@@ -15,14 +15,12 @@ from safelight.config.base import Base
 from safelight.config.keys import KeySettings
 from safelight.config.parallel import ParallelSettings, VerifySettings
 from safelight.config.providers import ProviderSettings
+from safelight.config.queueing import LimitSettings, RetentionSettings, ScalingSettings
 from safelight.config.settings import (
     EngineSettings,
     JobSettings,
-    LimitSettings,
     LogSettings,
     ModelSettings,
-    RetentionSettings,
-    ScalingSettings,
     ServerSettings,
     Settings,
     WorkerSettings,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +16,8 @@ from safelight.cli.doctor.plan import Question
 from safelight.cli.doctor.split import draw_split, save_split
 from safelight.cli.exits import ExitCode, RefusedError, reported
 from safelight.cli.options import ConfigOption, JsonOption
-from safelight.config import ConfigError, LogSettings, load_settings
+from safelight.cli.silence import silence
+from safelight.config import ConfigError, load_settings
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,7 +75,7 @@ def doctor(
     with reported():
         if stray := [name for name, value in given.items() if value is not None]:
             raise RefusedError(f"{', '.join(stray)}: only with --plan or --knee")
-    with _silence(), err().status("Checking…"):
+    with silence(), err().status("Checking…"):
         checks = list(run_checks(config, load))
     if as_json:
         import msgspec
@@ -90,7 +90,7 @@ def _show_plan(config: Path | None, question: Question, to_json: bool, save: Pat
     with reported():
         if question.load and question.memory is not None:
             raise RefusedError("--load measures on this machine's device: leave --memory out")
-        with _silence(), err().status("Loading…" if question.load else "Reckoning…"):
+        with silence(), err().status("Loading…" if question.load else "Reckoning…"):
             found = plans.answer(config, question)
         if save is not None:
             save_split(found.split, found.name, save)
@@ -108,7 +108,7 @@ def _show_knee(config: Path | None, question: Question, to_json: bool) -> None:
     with reported():
         if question.memory is not None:
             raise RefusedError("--memory: only with --plan")
-        with _silence(), err().status("Loading…") as status:
+        with silence(), err().status("Loading…") as status:
             found = knees.measure(
                 config, question, lambda timing: status.update(f"{timing.rows} rows: {1e3 * timing.seconds:.1f} ms")
             )
@@ -144,21 +144,6 @@ def run_checks(config: Path | None, load: bool | None) -> Iterator[Check]:
         yield device
         if device.status is Status.OK:
             yield from check_models(settings, load)
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """No logs meanwhile: the table says it all."""
-    import logging
-
-    from safelight.telemetry import configure_logging
-
-    configure_logging(LogSettings())
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
 
 
 def _healthy(checks: list[Check]) -> bool:

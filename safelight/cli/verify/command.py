@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +9,7 @@ import typer
 from safelight.cli.consoles import err, out
 from safelight.cli.exits import ExitCode, reported
 from safelight.cli.options import ConfigOption, JsonOption
+from safelight.cli.silence import silence
 from safelight.cli.verify.measuring import Question, as_json
 from safelight.cli.verify.measuring import verify as measure
 
@@ -36,7 +34,7 @@ def verify(
 ) -> None:
     """Render a fixed set of pictures on one device and on several, and compare. Exits with 1 beyond the limits."""
     question = Question(model=model, plan=plan, size=size, steps=steps)
-    with reported(), _silence(), err().status("Loading…") as status:
+    with reported(), silence(), err().status("Loading…") as status:
         found = measure(config, question, status.update)
     if as_json_:
         out().print_json(data=as_json(found))
@@ -67,17 +65,3 @@ def _table(found: Verified) -> Table:
 
 def _state(found: Verified, name: str) -> str:
     return "[bold red]beyond[/]" if name in found.failures else "[green]ok[/]"
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """No logs meanwhile: the table says it all."""
-    from safelight.config import LogSettings
-    from safelight.telemetry import configure_logging
-
-    configure_logging(LogSettings())
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
