@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from safelight.cli import consoles
 from tests.cli.running import Embedded, write_settings
 from tests.e2e.processes import Process, Server, free_port, leftovers
+
+
+@pytest.fixture(autouse=True)
+def fresh_consoles() -> None:
+    """A console keeps the width of the terminal it was made for, which is each test's own."""
+    consoles._console.cache_clear()
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ BOUNDED = {
     "model", "cache", "limit", "by", "state", "lane", "device", "size", "event", "outcome", "change", "kind",
     "method", "route", "status", "le", "cause", "part", "version", "python",
     "owner_kind", "owner", "currency", "window",
+    "canary_of",  # a model of the settings
 }  # fmt: skip
 SERIES_OF_A_COMBINATION = 40
 
